@@ -1,39 +1,41 @@
-//! Fork-join: two closures, the second of which another worker may take meanwhile.
+//! Fork-join: calls two closures; another worker may take the second one meanwhile.
 //!
 //! # The life of a fork
 //!
 //! ```text
-//!  join(a, b)      b lies in a record on the stack, entered in the worker's fork list (`fork_list`)
+//!  join(a, b)      b lies in a record on the stack, entered in the fork list (`fork_list`)
 //!     |
 //!     a is called
 //!     |
 //!     +-- still in the fork list ------------------------> b is called, like any function
 //!     |
-//!     +-- public: somebody wanted work, or the task parked
+//!     +-- public: a thief wanted work, or the task parked
 //!            |
 //!            +-- its proxy lies unclaimed ---------> claimed, ended uncalled; b is called
 //!            +-- its proxy runs, or has run -------> wait for the proxy's end; take b's outcome
 //! ```
 //!
-//! A fork that is made public gets a **proxy**: a task record like any other, a child of the node that
-//! forked, whose closure holds a pointer to the fork and nothing else. It lies in the queues that fresh
-//! tasks lie in, is claimed, run and counted as they are. The pointer is followed by the one who has
-//! claimed the proxy, and the fork's owner does not return before that one has ended. A stale entry
-//! touches only the proxy.
+//! A fork that is made public gets a **proxy**: a task record like any other, a child of the node
+//! that forked. Its closure holds only a pointer to the fork. The proxy lies in the queues of
+//! fresh tasks, and is claimed, run and counted like them. Only the worker that has claimed the
+//! proxy follows the pointer, and the fork's owner does not return before the proxy has ended. A
+//! stale queue entry touches only the proxy.
 //!
-//! `b` runs exactly once: here, if its owner has popped it or claimed its proxy, or if the proxy has ended
-//! without having called it (its runtime ends, or there was no stack for it); else in the proxy. Its outcome
-//! is written into the fork before the proxy's end, and read after it.
+//! `b` runs exactly once. The owner calls it if it has popped the fork or claimed the proxy, or if
+//! the proxy has ended without calling it (its runtime ends, or there was no stack for it).
+//! Otherwise the proxy calls it. The outcome of `b` is written into the fork before the proxy's
+//! end, and read after it.
 //!
-//! # Why a outsider never runs on top of a join
+//! # Why no other task runs on top of a join
 //!
-//! A task that waits for a fork of its own parks like any other. It calls nothing but that very fork.
+//! A task that waits for a fork of its own parks like any other. It calls nothing but that very
+//! fork.
 //!
-//! # What is in a fork that is not public
+//! # The contents of a private fork
 //!
-//! The links, the closure, the node, and how to call the one in the name of the other: all that the hot path writes.
-//! [`Public`] is written when it becomes public, under the lock of the fork list, and read by the owner after it
-//! has had that lock.
+//! The links, the closure, the node, and a function that calls the closure: that is all the hot
+//! path writes. [`Public`] is written when the fork becomes public, under the lock of the fork
+//! list. The owner reads it after it has had that lock.
 
 use crate::asm::call_cold;
 use crate::retire::nesting::{Pin, innermost};
@@ -56,13 +58,13 @@ use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
-/// A fork with its closure, then its outcome.
+/// A fork with its closure, later its outcome.
 #[repr(C)]
 struct ForkOf<B, R, A> {
     fork: Fork,
     payload: UnsafeCell<ForkPayload<B, R>>,
-    /// The result of the first half, if it is small: here and not in a register, which would have to be saved
-    /// by each call, also one that forks nothing.
+    /// The result of the first half, if it is small. In a register it would have to be saved by
+    /// each call, even by a call that forks nothing.
     first: UnsafeCell<MaybeUninit<A>>,
 }
 
@@ -83,35 +85,36 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
     }
 
     /// # Safety
-    /// The closure is the caller's, and still there.
+    /// The closure is still there, and is the caller's.
     #[inline(always)]
     unsafe fn take_closure(&self) -> B {
-        // SAFETY: passed on.
+        // SAFETY: the closure is there, and is taken once, by the contract.
         unsafe { ManuallyDrop::take(&mut (*self.payload.get()).closure) }
     }
 
     /// # Safety
     /// The outcome is there, and is the caller's.
     unsafe fn take_outcome(&self) -> Result<R, Payload> {
-        // SAFETY: passed on.
+        // SAFETY: the outcome is there, and is taken once, by the contract.
         unsafe { ManuallyDrop::take(&mut (*self.payload.get()).outcome) }
     }
 
-    /// The result of the second half, if it may have been called elsewhere; its panic is thrown here.
+    /// Returns the result of the second half, which may have been called elsewhere, or resumes its
+    /// panic.
     #[cold]
     #[inline(never)]
     fn finish(&self) -> R {
         finish(NonNull::from(self).cast());
-        // SAFETY: stored before the call above has returned.
+        // SAFETY: stored before the call above returned.
         unsafe { self.take_outcome() }.unwrap_or_else(|payload| resume_unwind(payload))
     }
 
-    /// Throws the panic of the first half, after the second has ended.
+    /// Resumes the panic of the first half after the second half has ended.
     #[cold]
     #[inline(never)]
     fn fail(&self, payload: Payload) -> ! {
         finish(NonNull::from(self).cast());
-        // SAFETY: stored before the call above has returned.
+        // SAFETY: stored before the call above returned.
         match unsafe { self.take_outcome() } {
             Ok(value) => {
                 if let Some(second) = quietly(|| drop(value)) {
@@ -123,7 +126,7 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
         resume_unwind(payload)
     }
 
-    /// Calls both halves, the second here or elsewhere.
+    /// Calls both halves, the second one here or elsewhere.
     #[inline(always)]
     fn call_both(&self, a: impl FnOnce() -> A) -> (A, R) {
         match catch_unwind(AssertUnwindSafe(a)) {
@@ -131,10 +134,11 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
                 (first, self.call_second())
             }
             Ok(first) => {
-                // SAFETY: nobody else uses it.
+                // SAFETY: only the owner uses this field.
                 unsafe { (*self.first.get()).write(first) };
                 let second = self.call_second();
-                // SAFETY: written above; without a destructor, so there is none to miss if `b` has panicked.
+                // SAFETY: written above. It has no destructor, so none is missed if `b` has
+                // panicked.
                 (unsafe { (*self.first.get()).assume_init_read() }, second)
             }
             Err(payload) => self.fail(payload),
@@ -143,33 +147,34 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
 
     #[inline(always)]
     fn call_second(&self) -> R {
-        // SAFETY: we were on a worker's thread, and a task that changes threads goes to another one.
+        // SAFETY: the join began on a worker's thread, and a task moves only to threads of other
+        // workers.
         let worker = unsafe { Worker::current_unchecked() };
-        // SAFETY: it was pushed, and the joins in the first half are over.
+        // SAFETY: the fork was pushed, and the joins in the first half are over.
         if unsafe { worker.remote.forks.pop(&self.fork) } {
-            // SAFETY: nobody else has seen it.
+            // SAFETY: the fork was private to the end, so the closure is still there, and ours.
             return unsafe { self.take_closure() }();
         }
         self.finish()
     }
 
     /// # Safety
-    /// The fork is the start of a `ForkOf<B, R, A>`, and the closure is the caller's and still there.
+    /// The fork is the start of a `ForkOf<B, R, A>`. The closure is there, and is the caller's.
     unsafe fn call(fork: NonNull<Fork>) {
-        // SAFETY: passed on.
+        // SAFETY: the contract names the type.
         let this = unsafe { fork.cast::<Self>().as_ref() };
-        // SAFETY: passed on.
+        // SAFETY: the contract gives us the closure.
         let b = unsafe { this.take_closure() };
         let outcome = catch_unwind(AssertUnwindSafe(b));
-        // SAFETY: the closure is gone, and the place still ours.
+        // SAFETY: the closure was taken, and its memory is still ours.
         unsafe { (*this.payload.get()).outcome = ManuallyDrop::new(outcome) };
     }
 }
 
-/// Calls `a`, and `b` here or elsewhere, and returns both results after both have ended.
+/// Calls `a`, and calls `b` here or on another worker. Returns both results after both have ended.
 ///
 /// # Panics
-/// With the panic of `a`, else with that of `b`. On a thread that is not a worker's.
+/// With the panic of `a`, else with that of `b`. If called on a thread that is not a worker's.
 #[inline(always)]
 #[track_caller]
 pub(crate) fn join<A, B, RA, RB>(a: A, b: B) -> (RA, RB)
@@ -180,24 +185,26 @@ where
 {
     let Some(worker) = Worker::current() else { outside() };
     let cell = ForkOf::<B, RB, RA>::new(worker.node.get(), b);
-    // From the whole of it, as it is followed to the payload too.
+    // A pointer to the whole cell, since it is followed to the payload too.
     let fork = NonNull::from(&cell).cast::<Fork>();
-    // SAFETY: it is popped before this function ends, and what is called in it ends before.
+    // SAFETY: the fork is popped before this function ends, and all joins inside `a` end before
+    // that.
     if unsafe { worker.remote.forks.push(fork) } {
         cold_path();
-        // SAFETY: it has just been pushed.
+        // SAFETY: the worker of this thread has just pushed it.
         unsafe { call_cold(finish_push, fork.as_ptr().cast()) };
     }
     cell.call_both(a)
 }
 
-/// What a push of a fork is not done with.
+/// Slow path of a push: work is requested, the fork list is closed, or the join is in a bare
+/// coroutine.
 ///
 /// # Safety
 /// The worker of this thread has just pushed it.
 #[cold]
 unsafe extern "C" fn finish_push(fork: *mut u8) {
-    // SAFETY: passed on.
+    // SAFETY: the contract says that a worker runs here, and that the fork was just pushed.
     let (worker, fork) = unsafe { (Worker::current_unchecked(), &*fork.cast::<Fork>()) };
     worker.finish_push(fork);
 }
@@ -212,49 +219,50 @@ fn outside() -> ! {
     )
 }
 
-/// Sees to it that the closure of a fork whose place has come, or one whose first half has panicked, has been
-/// called when this returns: by its proxy, or here.
+/// Ensures that the closure of a fork has been called when this returns, by the proxy or here. For
+/// the newest fork, after its first half has returned or panicked.
 #[cold]
 #[inline(never)]
 fn finish(fork: NonNull<Fork>) {
-    // SAFETY: a fork of the frame that calls this.
+    // SAFETY: the fork lies in the frame that calls this.
     let fork_ref = unsafe { fork.as_ref() };
     let worker = Worker::current().expect("a join is on a worker");
-    // SAFETY: it was pushed, and the joins in the first half are over.
+    // SAFETY: the fork was pushed, and the joins in the first half are over.
     let private =
         unsafe { worker.remote.forks.pop(fork_ref) || worker.remote.forks.settle(fork_ref) };
     if private {
-        // SAFETY: popped: nobody else has seen it.
+        // SAFETY: the fork was private to the end, so its closure is still there, and ours.
         return unsafe { (fork_ref.call)(fork) };
     }
     let public = fork_ref.public.get();
-    // SAFETY: written under the lock of the fork list, which the owner has had since. No reference to the whole is
-    // made: the proxy may write another field at this moment.
+    // SAFETY: written under the lock of the fork list, which the owner has had since. No reference
+    // to the whole is made, since the proxy may write another field at this moment.
     let proxy = unsafe { (*public.cast::<Public>()).proxy };
     if let Some(proxy) = proxy
         && !worker.revoke(proxy)
     {
         worker.await_proxy(proxy);
     }
-    // SAFETY: the proxy, if there was one, has ended; whatever it wrote happens before.
+    // SAFETY: the proxy, if there was one, has ended, and its writes happen before this.
     let public = unsafe { (*public).assume_init_read() };
     if !public.called {
-        // SAFETY: nobody else will.
+        // SAFETY: the proxy has not called the closure and never will, so the closure is ours.
         unsafe { (fork_ref.call)(fork) };
     }
     drop(public.pin);
 }
 
-/// Gives a fork a proxy, which is ready to be queued. `None` if it cannot have one.
+/// Makes a fork public: gives it a proxy, which the caller must queue. Returns `None` if the fork
+/// cannot have one.
 ///
-/// For its owner, or a thief, under the lock of the fork list.
+/// For the owner or a thief, under the lock of the fork list.
 fn make_public(worker: &Worker, fork: NonNull<Fork>) -> Option<NonNull<Record>> {
-    // SAFETY: a fork in a fork list is there, and its owner does not pass by it without the lock.
+    // SAFETY: a fork in the list is alive, and its owner does not return past it without the lock.
     let fork_ref = unsafe { fork.as_ref() };
-    // SAFETY: it has a node, and whoever makes it public has it wait for the proxy's end.
+    // SAFETY: the fork has a node. Once it is public, its owner waits for the proxy's end.
     let proxy = (!fork_ref.node.is_null()).then(|| unsafe { worker.new_proxy(fork_ref) });
     let public = Public { proxy, called: false, pin: None };
-    // SAFETY: the lock makes it ours.
+    // SAFETY: we have the lock, and the fork was private, so this field is ours.
     unsafe { (*fork_ref.public.get()).write(public) };
     proxy
 }
@@ -264,41 +272,44 @@ struct Proxy(NonNull<Fork>);
 
 impl Proxy {
     fn call(self) {
-        // SAFETY: its owner waits for the end of the proxy, or has claimed it and never calls this.
+        // SAFETY: the owner waits for the proxy's end, or has claimed the proxy, which then never
+        // calls this.
         let fork = unsafe { self.0.as_ref() };
-        // SAFETY: the proxy was claimed by whoever runs it, and is run once.
+        // SAFETY: this worker has claimed the proxy, and runs it once.
         unsafe { (fork.call)(self.0) };
         let public = fork.public.get().cast::<Public>();
-        // SAFETY: it is public, and its owner reads this field after the end of the proxy. No reference to the
-        // whole is made: the owner may use the other fields at this moment.
+        // SAFETY: the fork is public, and its owner reads this field after the proxy's end. No
+        // reference to the whole is made, since the owner may use the other fields at this moment.
         unsafe { (*public).called = true };
     }
 }
 
 impl Worker {
-    /// Makes the proxy of a fork, and queues it nowhere.
+    /// Makes the proxy of a fork, without queueing it.
     ///
     /// # Safety
-    /// The fork has a node, and is there until the proxy has ended.
+    /// The fork has a node, and is alive until the proxy has ended.
     unsafe fn new_proxy(&self, fork: &Fork) -> NonNull<Record> {
         let closure = Proxy(NonNull::from(fork));
         let task = task_of(fork.node).expect("a fork has a task");
-        // SAFETY: the task runs, or waits for what it has called.
+        // SAFETY: the task has not ended: it runs, or waits for a call that it has made.
         let task = unsafe { task.as_ref() };
         let terms = Terms {
             spawned_at: task.spawned_at,
-            // On a stack like the one that it would have been called on.
+            // The same class of stack as the fork would have been called on.
             traits: Traits {
                 origin: Origin::Called,
                 stack_class: task.traits.stack_class,
                 ..Traits::default()
             },
-            // SAFETY: forks in a fork list see the bindings that their task has at present: it empties the fork list
-            // before it changes them, and cannot pass by a fork that we are making public.
+            // SAFETY: a fork in the list sees the present task-local bindings of its task. The
+            // task empties the fork list before it changes the bindings, and cannot return past a
+            // fork that we are making public.
             cold: unsafe { inherited(task) },
             detached: false,
         };
-        // SAFETY: what it borrows is there until it has ended, and so is the node, of a frame below.
+        // SAFETY: the fork is alive until the proxy has ended, and so is the node, which belongs
+        // to an outer frame.
         unsafe { self.new_task(fork.node, move || closure.call(), terms) }
     }
 
@@ -312,11 +323,12 @@ impl Worker {
             return;
         }
         let public = fork.public.get().cast::<Public>();
-        // SAFETY: written when it was made public, by now; nobody else uses this field.
+        // SAFETY: the fork is public by now, so the field is written, and only the owner uses
+        // `pin`.
         unsafe { (*public).pin = Some(Pin::innermost()) };
     }
 
-    /// Makes all forks public: what they stand for becomes fresh tasks of this worker.
+    /// Makes all forks public. Their proxies become fresh tasks of this worker.
     #[cold]
     #[inline(never)]
     pub(crate) fn publish_forks(&self) {
@@ -334,7 +346,8 @@ impl Worker {
         }
     }
 
-    /// Makes all forks public and takes them out of the fork list, as the running coroutine is about to be left.
+    /// Makes all forks public and takes them out of the fork list, because the running coroutine
+    /// is about to be left.
     #[cold]
     #[inline(never)]
     pub(crate) fn leave_forks(&self) -> Left {
@@ -342,12 +355,13 @@ impl Worker {
         self.remote.forks.leave()
     }
 
-    /// Hands the oldest fork over. Even the only one, unlike a task in the private deque: if it was not worth it, its
-    /// owner is soon there and has it back.
+    /// Hands over the oldest fork, even if it is the only one, unlike a task in the private deque:
+    /// if the hand-over was not worth it, the owner soon gets there and takes the fork back.
     ///
-    /// Whoever takes it comes back for the next one, and while it asks and waits for an answer a task that
-    /// makes one fork after the other would have computed on alone. So as long as its public deque is found
-    /// empty the owner goes on offering, unasked: the request stands until a push finds something there.
+    /// The thief of a fork comes back for the next one. While it asked and waited for an answer, a
+    /// task that makes one fork after the other would compute alone. So as long as the owner finds
+    /// its public deque empty, it goes on offering without being asked: the request stands until a
+    /// push finds something in the deque.
     pub(crate) fn offer_fork(&self) {
         let stocked = !self.queues.deque.is_empty();
         if self.offers_on.replace(false) && stocked {
@@ -363,7 +377,7 @@ impl Worker {
         }
     }
 
-    /// Takes the oldest fork of another worker by force, if its node is `wanted`.
+    /// Steals the oldest fork of another worker by force, if its node is `wanted`.
     pub(crate) fn steal_fork(
         &self,
         from: &Remote,
@@ -375,12 +389,12 @@ impl Worker {
         })
     }
 
-    /// Takes a proxy back that nobody has started, and ends it. False if it has been started.
+    /// Takes back a proxy that has not started, and ends it. Returns `false` if it has started.
     fn revoke(&self, proxy: NonNull<Record>) -> bool {
         if !self.claim_elsewhere(proxy) {
             return false;
         }
-        // SAFETY: claimed: its run reference is ours, and so is that of the handle.
+        // SAFETY: claimed, so its run reference is ours, as is the handle's.
         let task = unsafe { proxy.as_ref() };
         task.begin();
         task.set_phase(Phase::Finished);
@@ -388,27 +402,29 @@ impl Worker {
         task.place.store(retired, Ordering::Relaxed);
         let left = release_parent(self.number(), task.node.parent);
         debug_assert!(left.is_none(), "the parent runs, it cannot have ended");
-        // SAFETY: both are ours. The closure was not called and has no destructor.
+        // SAFETY: both references are ours. The closure was not called, and has no destructor.
         unsafe { release_run(self, proxy, 2) };
         true
     }
 
-    /// Waits for the end of a proxy that has been started, or was ended for want of a stack.
+    /// Waits for the end of a proxy that was started, or that ended because there was no stack for
+    /// it.
     fn await_proxy(&self, proxy: NonNull<Record>) {
         let joiner = self.task().expect("a fork has a task");
-        // SAFETY: we hold the handle's reference.
+        // SAFETY: alive by the handle's reference, which is ours.
         self.await_fork(joiner, unsafe { &proxy.as_ref().join });
-        // SAFETY: the handle's reference. Its outcome is `()`, or a failure without a destructor.
+        // SAFETY: the handle's reference is ours. The outcome is `()`, or a failure without a
+        // destructor.
         unsafe { release(proxy, 1) };
     }
 }
 
-/// What a proxy inherits from the task that forks.
+/// The task-local bindings that a proxy inherits from the task that forks.
 ///
 /// # Safety
 /// The task's bindings of task-locals do not change meanwhile.
 unsafe fn inherited(task: &Record) -> Option<Box<ColdData>> {
-    // SAFETY: passed on.
+    // SAFETY: the contract says that the bindings do not change meanwhile.
     let locals = unsafe { (*task.cold()?.locals.get()).clone() }?;
     Some(Box::new(ColdData::with(None, Some(locals))))
 }

@@ -1,5 +1,4 @@
-//! The part of a fork that does not depend on its types, on the frame of its join. `fork` has the
-//! protocol.
+//! The untyped part of a fork, in the frame of its join. The `fork` module has the protocol.
 
 use crate::retire::nesting::Pin;
 use crate::scheduler::queue::fork_list::{Forked, Link};
@@ -9,7 +8,7 @@ use std::cell::UnsafeCell;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// The part of a fork that does not depend on its types. See the documentation of `fork`.
+/// The part of a fork that does not depend on its types.
 #[repr(C)]
 pub(crate) struct Fork {
     pub(super) link: Link,
@@ -19,21 +18,21 @@ pub(crate) struct Fork {
     pub(super) public: UnsafeCell<MaybeUninit<Public>>,
 }
 
-/// What a fork has that has left its fork list.
+/// The part of a fork that is written when it becomes public.
 pub(super) struct Public {
-    /// None: it could not be given to anybody.
+    /// None if no other worker may run the fork.
     pub(super) proxy: Option<NonNull<Record>>,
-    /// The closure has been called. Written by the proxy, read after its end.
+    /// The closure has been called. Written by the proxy, read after the proxy's end.
     pub(super) called: bool,
     /// Keeps the bare coroutine that the join is in from suspending.
     pub(super) pin: Option<Pin>,
 }
 
-// SAFETY: node and call never change; the link is shared by the protocol of the fork list (`fork_list`), `public` by that in
-// the module's documentation.
+// SAFETY: `node` and `call` never change. The link is shared by the protocol of the fork list
+// (`fork_list`), and `public` by the protocol of `fork`.
 unsafe impl Sync for Fork {}
 
-// SAFETY: the first field of a struct in C's layout.
+// SAFETY: the link is the first field of a `repr(C)` struct.
 unsafe impl Forked for Fork {
     #[inline(always)]
     fn link(&self) -> &Link {

@@ -1,5 +1,5 @@
-//! Joins that start the child themselves: it is called on the joiner's stack, or begun on a coroutine of its own at
-//! once.
+//! Joins that start the child themselves: they call it on the joiner's stack, or begin it at once
+//! on a coroutine of its own.
 
 use crate::scheduler::life::complete::release_run;
 use crate::scheduler::wait::interrupted::Interrupted;
@@ -12,11 +12,11 @@ use crate::task::words::wait::{Publish, WaitKind, Woken};
 use std::ptr::{self, NonNull};
 
 impl Worker {
-    /// Takes a fresh task out of wherever it lies to be run in place, if it is one of those that may
-    /// be: a child of the running node, on a stack with room.
+    /// Takes a fresh task out of its queue to be called in place, if it may be: if it is a child
+    /// of the running node that needs no stack of its own, and this stack has room.
     #[inline(always)]
     pub(crate) fn claim_in_place(&self, record: NonNull<Record>, kind: WaitKind) -> bool {
-        // SAFETY: the caller holds the handle.
+        // SAFETY: the caller holds the handle, which has a reference.
         let task = unsafe { record.as_ref() };
         if !ptr::eq(task.node.parent, self.node.get())
             || task.traits.needs_own_stack()
@@ -26,7 +26,7 @@ impl Worker {
         {
             return false;
         }
-        // The others have their turn, also if this task goes on for ever with joins.
+        // Other tasks have their turn, even if this task goes on for ever with joins.
         if self.fairness.tick() || self.remote.timers.want_looks() {
             self.let_others_in_turn();
             // A cancel may have come meanwhile.
@@ -34,8 +34,8 @@ impl Worker {
                 return false;
             }
         }
-        // Tasks that are spread are begun on coroutines of their own, which are counted. The newest
-        // one mostly has no siblings.
+        // Tasks of a class that spreads are begun on coroutines of their own, which are counted.
+        // The newest task usually has no siblings.
         self.remote.private.take_newest(record)
             || self.may_call(task) && self.claim_elsewhere(record)
     }
@@ -45,21 +45,21 @@ impl Worker {
     pub(crate) fn claim_elsewhere(&self, record: NonNull<Record>) -> bool {
         if self.remote.private.take(record) {
             self.balance.joins_oldest.set(true);
-            // Calls nothing but at the very end, and so has no registers to save.
+            // Calls nothing except in tail position, so it has no registers to save.
             return !self.is_to_share() || self.serve_in_join();
         }
         self.claim_queued(record)
     }
 
-    /// Takes a fresh task out of a queue that is not the private deque.
+    /// Takes a fresh task out of a queue other than the private deque.
     #[inline(never)]
     fn claim_queued(&self, record: NonNull<Record>) -> bool {
-        // SAFETY: the caller holds the handle.
+        // SAFETY: the caller holds the handle, which has a reference.
         let task = unsafe { record.as_ref() };
         if task.phase() != Phase::Ready {
             return false;
         }
-        // In a public queue (or the local one), whose entry goes stale and keeps its reference.
+        // The entry of the public (or local) queue goes stale, and keeps its reference.
         if task.claim() {
             task.add_reference();
             return true;
@@ -67,8 +67,9 @@ impl Worker {
         false
     }
 
-    /// A parent that joins its children one after the other spawns nothing, and would leave whoever asks without
-    /// an answer, and be taken for one that computes. True.
+    /// Hands tasks on. A parent that joins its children one after the other spawns nothing.
+    /// Without this, it would leave requests for work unanswered, and be taken for a task that
+    /// computes. Returns `true`.
     #[cold]
     #[inline(never)]
     fn serve_in_join(&self) -> bool {
@@ -76,12 +77,13 @@ impl Worker {
         true
     }
 
-    /// Starts a fresh child of the running node on a coroutine of its own, because it needs one or there is
-    /// no room to call it, and waits for its end. Nothing, if it is not to be had or either of the two
-    /// could be met on another worker.
+    /// Starts a fresh child of the running node on a coroutine of its own, because it needs one or
+    /// there is no room to call it, and waits for its end. Returns `None` if the child cannot be
+    /// claimed, or if either task may run on another worker.
     ///
-    /// The child runs here until its end, so hardly anything need be locked, unless the last of its own
-    /// children ends elsewhere after it: `at_home` of the record says whether it has ended here.
+    /// The child runs here until its end, so hardly anything needs a lock. The exception is the
+    /// end of the child's own last child on another worker, after the child's closure. `at_home` of
+    /// the record says whether the child has ended here.
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn start_and_await(
         &self,
@@ -89,17 +91,17 @@ impl Worker {
         kind: WaitKind,
     ) -> Option<Result<(), Interrupted>> {
         let parent = self.node.get();
-        // SAFETY: the caller holds the handle.
+        // SAFETY: the caller holds the handle, which has a reference.
         let child = unsafe { record.as_ref() };
         if !ptr::eq(child.node.parent, parent) {
             return None;
         }
         let joiner = self.task()?;
-        // First of all: much can be otherwise afterwards.
+        // First of all, since it may change everything that is checked below.
         if self.fairness.tick() {
             self.let_others();
         }
-        // SAFETY: the running task.
+        // SAFETY: the running task has not ended.
         let me = unsafe { joiner.as_ref() };
         if child.traits.migratable
             || me.traits.migratable
@@ -125,7 +127,7 @@ impl Worker {
         me.place.store(self.fibers.running.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Parked);
         if self.publish_wait(me, kind, &()) != Ok(Publish::Parked) {
-            // Cancelled this moment: the child is what it was.
+            // Cancelled at this moment: the child is put back as it was.
             me.set_phase(Phase::Running);
             child.at_home.set(JoinedAtHome::No);
             child.join.unregister_at_home();
@@ -135,7 +137,8 @@ impl Worker {
         self.counters().parks.add(1);
         self.fiber().task.set(joiner.as_ptr());
         let next = self.begin(record).unwrap_or_else(|| {
-            // No stack: it is kept for later, and may be started anywhere. The registration stands.
+            // There is no stack. The child is kept for later, and may be started anywhere. The
+            // registration stands.
             child.at_home.set(JoinedAtHome::No);
             self.pick()
         });
@@ -143,7 +146,7 @@ impl Worker {
         if me.wait.woken() == Woken::Granted {
             return Some(Ok(()));
         }
-        // As in `wait`: it may not be this node that was cancelled. The registration stands.
+        // As in `wait`, the interruption may be stale. The registration stands.
         if !self.is_cancelled_here() && self.wait(joiner, kind).0.is_ok() {
             return Some(Ok(()));
         }
@@ -152,19 +155,19 @@ impl Worker {
             self.give_way(joiner);
             return Some(Err(Interrupted));
         }
-        // The end came right after the cut, and its grant is under way.
+        // The child ended right after the interruption, and its grant is under way.
         let (result, _) = self.wait(joiner, WaitKind::Structured);
         debug_assert!(result.is_ok(), "a structured wait was cut short");
         if child.at_home.get() == JoinedAtHome::Ended {
-            // It has left its run reference to us, and we shall not take the outcome.
+            // The child has left its run reference to us, and we shall not take the outcome.
             child.place.store(self.retired().as_ptr().expose_provenance(), Ordering::Relaxed);
-            // SAFETY: that one. The caller has the handle's.
+            // SAFETY: the run reference is ours. The caller has the handle's reference.
             unsafe { release_run(self, record, 1) };
         }
         Some(Err(Interrupted))
     }
 
-    /// Puts a claimed task back to where this worker finds it first.
+    /// Puts a claimed task back where this worker finds it first.
     #[cold]
     pub(crate) fn requeue(&self, record: NonNull<Record>) {
         // SAFETY: the run reference is in our hand.
@@ -180,8 +183,7 @@ impl Worker {
         }
     }
 
-    /// What is due where a join need not wait: an answer to those who ask for work, and a turn for
-    /// others.
+    /// Serves requests for work and gives other tasks a turn, where a join need not wait.
     #[inline]
     pub(crate) fn let_others_between_joins(&self) {
         self.serve_between_tasks();
@@ -190,7 +192,7 @@ impl Worker {
         }
     }
 
-    /// What is due before a child is called in place: a turn for others, a look at the clock.
+    /// Looks at the clock and gives other tasks a turn, before a child is called in place.
     #[cold]
     #[inline(never)]
     fn let_others_in_turn(&self) {
@@ -202,8 +204,8 @@ impl Worker {
         }
     }
 
-    /// Gives way to others who would have to wait as long as the running task goes on. It is ready
-    /// itself meanwhile, and what it has spawned stays where it is.
+    /// Gives way to tasks that would otherwise wait as long as the running task goes on. The
+    /// running task is ready meanwhile, and the tasks that it has spawned stay where they are.
     #[cold]
     #[inline(never)]
     pub(in crate::scheduler) fn let_others(&self) {

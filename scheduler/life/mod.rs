@@ -1,15 +1,15 @@
 //! A task's life: how it is spawned, joined, and ends.
 //!
-//! | | |
+//! | file | contents |
 //! | --- | --- |
 //! | `spawn` | a record, its place in the tree and in a queue |
-//! | `fork`, `fork_frame` | the second half of a join |
-//! | `in_place` | a task that its joiner runs on its own stack |
-//! | `external` | a task whose outcome comes from outside |
+//! | `fork`, `fork_frame` | the second half of a `join` |
+//! | `in_place` | a task that its joiner starts itself |
+//! | `external` | a task with an outcome that comes from outside |
 //! | `complete` | the end of a task, and of its parents |
-//! | `scope_frame`, `root` | the nodes of the tree that are no tasks; `scope` opens and ends scopes |
+//! | `scope_frame`, `root` | nodes that are no tasks; `scope` opens and ends scopes |
 //! | `ending` | the end of a runtime, as its workers see it |
-//! | `rundown` | a door that closes, and learns who was the last to leave |
+//! | `rundown` | a gate that closes, and detects the last party to leave |
 
 pub(crate) mod complete;
 mod ending;

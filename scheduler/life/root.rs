@@ -1,10 +1,11 @@
-//! The root of a runtime's tree, and how it comes to its end.
+//! The root of a runtime's tree, and how it ends.
 //!
-//! A root has no task of its own and takes children from outsiders, who are not counted in it. So its
-//! end is a matter of two words: [`Root::close`] sets the flag `closing` and then closes the node; a
-//! outsider counts its child in the node and then looks at the flag. An addition that comes after the
-//! closing in the order of the node's word is `Acquire`, the closing is `Release`: it sees the
-//! flag and is undone. One that comes before it is counted by the closing, and waited for.
+//! A root has no task of its own. It takes children from foreign threads, which are not counted in
+//! it themselves. So its end depends on two words. [`Root::close`] sets the flag `closing`, then
+//! closes the node. A foreign thread counts its child in the node, then looks at the flag. An
+//! addition that follows the closing in the order of the node's word is `Acquire`, and the closing
+//! is `Release`: the thread sees the flag, and undoes the addition. An earlier addition is counted
+//! by the closing, and its child is waited for.
 
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::time::now;
@@ -16,15 +17,15 @@ use std::ptr;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// See the module's documentation.
+/// The root of a runtime's tree.
 #[repr(C)]
 pub(crate) struct Root {
-    /// First, so that a node of kind Root is its root.
+    /// First, so that a pointer to a node of kind Root is a pointer to its root.
     pub(crate) node: Node,
-    /// The runtime ends: waits are cut short and fresh tasks are not started.
+    /// The runtime ends: waits are interrupted, and fresh tasks are not started.
     closing: AtomicBool,
-    /// As many lists of children as there are workers: children come from everywhere, and none has to do with
-    /// the other.
+    /// One list for each worker: children come from all threads, and are independent of each
+    /// other.
     children_lists: Box<[CachePadded<Children>]>,
     ended: Mutex<bool>,
     changed: Condvar,
@@ -41,9 +42,10 @@ impl Root {
         }
     }
 
-    /// The list that a child is entered in.
+    /// The list in which a child is entered.
     pub(crate) fn children_for(&self, child: &Node) -> &Children {
-        // An address is another one in each run of a simulation, and whoever links a node has to come to the same list.
+        // Addresses differ between the runs of a simulation, and all attempts to link a node must
+        // use the same list.
         if is_simulated() {
             return &self.children_lists[0];
         }
@@ -60,7 +62,8 @@ impl Root {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Counts a task that a foreign thread spawns; false if the runtime takes none any more.
+    /// Counts a task that a foreign thread spawns. Returns `false` if the runtime takes no more
+    /// tasks.
     pub(crate) fn admit(&self) -> bool {
         if self.is_closing() {
             return false;
@@ -68,7 +71,7 @@ impl Root {
         self.node.add_child_from_outside();
         // MUTANT(root.admit.look): false
         if self.is_closing() {
-            // A task that was admitted and not spawned.
+            // The task was admitted and will not be spawned.
             // MUTANT(root.admit.last): false
             if self.node.release_child(NOBODY) == Release::Last {
                 self.end();
@@ -78,7 +81,7 @@ impl Root {
         true
     }
 
-    /// Takes no more tasks from outsiders; the last task ends the root, or we do.
+    /// Takes no more tasks from foreign threads. The last task ends the root, or this call does.
     pub(crate) fn close(&self) {
         // MUTANT(root.close.flag): late
         self.closing.store(true, Ordering::Release);
@@ -87,11 +90,11 @@ impl Root {
         }
     }
 
-    /// No task is left and none will come.
+    /// Ends the root: no task is left, and none will come.
     pub(crate) fn end(&self) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         *ended = true;
-        // Under the lock: who waits may free us as soon as it has seen the flag.
+        // Under the lock, since a waiter may free the root as soon as it has seen the flag.
         self.changed.notify_all();
     }
 
@@ -100,7 +103,7 @@ impl Root {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the end; false if `patience` ran out first.
+    /// Waits for the end. Returns `false` if `patience` ran out first.
     pub(crate) fn wait(&self, patience: Option<Duration>) -> bool {
         let start = now();
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,21 +1,23 @@
-//! A door that many go through and one closes: the last of them to leave learns that it was the last.
+//! Run-down protection: a gate that many parties enter and leave, and that one party closes. The
+//! last to leave after the closing learns that it was the last.
 //!
 //! # Protocol
 //!
-//! One word: CLOSED, and the number of those inside. WaitFuture is refused once CLOSED is set, so the number only
-//! falls from then on. Of the one who sets it and those who leave after that, exactly one sees the word become
-//! CLOSED with nobody inside: the closer if nobody was, else the last to leave.
+//! One word holds CLOSED and the number of parties inside. Entering is refused once CLOSED is set,
+//! so the number only falls from then on. The word becomes CLOSED with no party inside exactly
+//! once, and one party sees that: the closer, if the gate was empty, or else the last to leave.
 //!
-//! Whoever leaves releases what it did inside, and the closer what it did before; whoever is told that it is the last
-//! acquires both. One who is refused acquires what the closer did before.
+//! Leaving releases what the party did inside, and closing releases what the closer did before.
+//! The party that learns that it was the last acquires both. A refused entry acquires what the
+//! closer did before.
 //!
-//! The Windows kernel has the same by the name of run-down protection (`ExAcquireRundownProtection`).
+//! The Windows kernel has the same mechanism under this name (`ExAcquireRundownProtection`).
 
 use crate::shim::atomic::{AtomicU32, Ordering};
 
 const CLOSED: u32 = 1 << 31;
 
-/// See the module's documentation.
+/// A gate that can be closed once.
 pub(crate) struct Rundown(AtomicU32);
 
 impl Rundown {
@@ -23,14 +25,15 @@ impl Rundown {
         Rundown(AtomicU32::new(0))
     }
 
-    /// Goes in, to leave again; false if it is closed. One locked instruction.
+    /// Enters, and must then leave. Returns `false` if the gate is closed. One locked instruction.
     pub(crate) fn enter(&self) -> bool {
         let inside = |word: u32| (word & CLOSED == 0).then_some(word + 1);
         // MUTANT(rundown.enter): relaxed, split
         self.0.fetch_update(Ordering::Relaxed, Ordering::Acquire, inside).is_ok()
     }
 
-    /// For one who is inside; true if it has been closed and this was the last. One locked instruction.
+    /// Leaves, for a party inside. Returns `true` if the gate is closed and this was the last
+    /// party inside. One locked instruction.
     #[must_use]
     pub(crate) fn leave(&self) -> bool {
         // MUTANT(rundown.leave): acquire, release, split
@@ -39,7 +42,7 @@ impl Rundown {
         before == CLOSED | 1
     }
 
-    /// Lets nobody in any more; true if this has closed it and nobody is inside.
+    /// Closes the gate. Returns `true` if this call has closed it and no party is inside.
     #[must_use]
     pub(crate) fn close(&self) -> bool {
         // MUTANT(rundown.close): acquire, release, split

@@ -1,4 +1,4 @@
-//! Scopes are opened and ended.
+//! Opening and ending scopes.
 
 use crate::scheduler::life::complete::unlink_node;
 use crate::scheduler::life::scope_frame::ScopeFrame;
@@ -9,7 +9,7 @@ use crate::task::record::Record;
 use std::ptr::NonNull;
 
 impl Worker {
-    /// The frame of a scope of the task that runs here, which is `owner`.
+    /// The frame of a scope of `owner`, which is the task that runs here.
     pub(crate) fn frame_of_scope(
         &self,
         owner: NonNull<Record>,
@@ -25,14 +25,14 @@ impl Worker {
 }
 
 impl ScopeFrame {
-    /// Takes the scope out of the tree. For the owner, after the last child.
+    /// Takes the scope out of the tree. Called by the owner, after the last child has ended.
     #[inline]
     pub(crate) fn end(&self) {
         if self.node.is_linked() {
             unlink_node(&self.node);
         }
         if let Some(cold) = self.node.cold_as_allocated() {
-            // SAFETY: unlinked, and the owner is the last who uses it.
+            // SAFETY: the scope is unlinked, and its owner is the last to use the cold data.
             unsafe { ColdData::end(cold) };
         }
     }

@@ -1,4 +1,4 @@
-//! A scope that is open on a task's stack: a node whose children may borrow from that frame.
+//! An open scope on a task's stack: a node with children that may borrow from that frame.
 
 use crate::scheduler::timers::limit::Limit;
 use crate::shim::Mutex;
@@ -10,18 +10,18 @@ use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
-/// See the module's documentation. Lives in the frame of the call that opened it, which does not
-/// return before the last child has ended.
+/// An open scope. Lives in the frame of the call that opened it, which does not return before the
+/// last child has ended.
 #[repr(C)]
 pub(crate) struct ScopeFrame {
-    /// First, so that a node of kind Scope is its frame.
+    /// First, so that a pointer to a node of kind Scope is a pointer to its frame.
     pub(crate) node: Node,
     owner: NonNull<Record>,
-    /// What the workers of its runtime share; compared, never followed.
+    /// The shared state of the runtime's workers; compared, never followed.
     runtime: *const (),
-    /// When its time is up.
+    /// The time limit of the scope, if it has one.
     pub(crate) limit: Option<NonNull<Limit>>,
-    /// The first panic of a child whose handle is gone, if there was one.
+    /// The first panic of a child that no handle will observe.
     panic: Mutex<Option<Payload>>,
     panicked: AtomicBool,
 }
@@ -31,7 +31,7 @@ pub(crate) struct ScopeFrame {
 unsafe impl Sync for ScopeFrame {}
 
 impl ScopeFrame {
-    /// A scope of `owner`, which runs in the node `outer`, in the runtime that `runtime` stands for.
+    /// Makes a scope of `owner`, which runs in the node `outer`. `runtime` identifies the runtime.
     pub(in crate::scheduler) fn new(
         outer: *const Node,
         runtime: *const (),
@@ -40,7 +40,7 @@ impl ScopeFrame {
     ) -> ScopeFrame {
         // SAFETY: the running task is alive.
         let home = unsafe { owner.as_ref() }.node.home();
-        // SAFETY: the node that runs.
+        // SAFETY: the node that runs has not ended.
         let inherited = unsafe { &*outer }.flags().inherited();
         let flags = if limit.is_some() { inherited.timed() } else { inherited };
         ScopeFrame {
@@ -53,23 +53,24 @@ impl ScopeFrame {
         }
     }
 
-    /// Whether the scope's runtime is the one that `runtime` stands for.
+    /// Whether `runtime` identifies the scope's runtime.
     pub(in crate::scheduler) fn is_of(&self, runtime: *const ()) -> bool {
         ptr::eq(self.runtime, runtime)
     }
 
-    /// The same, isolating the workers that run in it.
+    /// Makes the scope isolate the workers that run in it.
     pub(crate) fn isolating(self) -> ScopeFrame {
         let flags = self.node.flags().isolated(Isolation::Here);
         ScopeFrame { node: self.node.with_flags(flags), ..self }
     }
 
-    /// Where the limit of a node was set, if it has one of its own.
+    /// Where the limit of a node was set, if the node has one of its own.
     pub(crate) fn place_of_limit(node: &Node) -> Option<&'static Location<'static>> {
         if node.kind != NodeKind::Scope {
             return None;
         }
-        // SAFETY: a node of kind Scope is the start of its frame, and so of its limit's, which has not ended.
+        // SAFETY: a node of kind Scope is the start of its frame. The scope has not ended, and so
+        // neither has its limit.
         unsafe {
             (*ptr::from_ref(node).cast::<ScopeFrame>()).limit.map(|limit| limit.as_ref().place)
         }
@@ -79,7 +80,7 @@ impl ScopeFrame {
         self.owner
     }
 
-    /// Keeps the first panic; gives a later one back.
+    /// Keeps the first panic, and gives a later one back.
     pub(crate) fn keep(&self, payload: Payload) -> Option<Payload> {
         self.panicked.store(true, Ordering::Relaxed);
         let mut kept = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,9 +93,9 @@ impl ScopeFrame {
         }
     }
 
-    /// The panic that was kept. For the owner, after the last child.
+    /// Takes the panic that was kept. Called by the owner, after the last child has ended.
     pub(crate) fn take_panic(&self) -> Option<Payload> {
-        // The end of the child happens before.
+        // Relaxed: the end of the child happens before this.
         if !self.panicked.load(Ordering::Relaxed) {
             return None;
         }
@@ -102,11 +103,11 @@ impl ScopeFrame {
     }
 }
 
-/// The task that a node belongs to; none for a root.
+/// The task that a node belongs to. None for a root.
 #[inline]
 pub(crate) fn task_of(node: *const Node) -> Option<NonNull<Record>> {
-    // SAFETY: nodes that are reachable here are alive: the running task's own, or the parent of
-    // an unfinished one.
+    // SAFETY: callers pass the running task's own node or the parent of an unfinished one, and
+    // both are alive.
     let node_ref = unsafe { node.as_ref() }?;
     match node_ref.kind {
         NodeKind::Task => NonNull::new(node.cast_mut().cast()),

@@ -1,4 +1,4 @@
-//! Spawning: a record is made and put into a queue.
+//! Spawning: makes a record and puts it into a queue.
 
 use crate::retire::record_pool;
 use crate::retire::stack::StackClass;
@@ -13,7 +13,7 @@ use crate::task::words::tree::Node;
 use std::panic::Location;
 use std::ptr::NonNull;
 
-/// What a spawn says besides the closure.
+/// The terms of a spawn, besides the closure.
 pub(crate) struct Terms {
     pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) traits: Traits,
@@ -21,8 +21,8 @@ pub(crate) struct Terms {
     pub(crate) detached: bool,
 }
 
-/// The stack that captures and results of these sizes ask for, at least: they pass over it by value,
-/// in debug builds several times. `None` if the usual one has room enough.
+/// The least stack size for a closure and result of these sizes: they pass over the stack by
+/// value, in debug builds several times. `None` if the usual stack has room.
 const fn stack_for_payload<F, T>() -> Option<usize> {
     let payload = size_of::<F>() + size_of::<T>();
     // An eighth of the smallest default stack in use.
@@ -30,7 +30,7 @@ const fn stack_for_payload<F, T>() -> Option<usize> {
     if payload <= 4 << 10 { None } else { Some(payload * copies + (64 << 10)) }
 }
 
-/// Adjusts the class of stack to what captures and result need.
+/// Enlarges the class of stack if the closure or the result needs it.
 pub(crate) fn fit<F, T>(terms: &mut Terms, usual: StackClass) {
     let Some(size) = stack_for_payload::<F, T>() else { return };
     let chosen = match terms.traits.stack_class {
@@ -44,13 +44,13 @@ pub(crate) fn fit<F, T>(terms: &mut Terms, usual: StackClass) {
     }
 }
 
-/// What a child of `parent` is born with.
+/// The initial values of a child of `parent`.
 ///
 /// # Safety
 /// The parent is open.
 #[inline(always)]
 pub(crate) unsafe fn birth(parent: *const Node, id: u64, terms: Terms) -> Birth {
-    // SAFETY: the caller's.
+    // SAFETY: the contract says that the parent is open.
     let flags = unsafe { &*parent }.flags().inherited();
     Birth {
         parent,
@@ -77,7 +77,7 @@ impl Worker {
         terms: Terms,
     ) -> NonNull<Record> {
         let local = terms.traits.local;
-        // SAFETY: passed on.
+        // SAFETY: the contract of `new_task` is that of this function.
         let record = unsafe { self.new_task(parent, f, terms) };
         if local {
             self.queue_local(record);
@@ -87,10 +87,11 @@ impl Worker {
         record
     }
 
-    /// As `spawn`, of a closure that says itself why it gives no value. Not for local tasks.
+    /// Spawns a closure that returns an outcome, and so can say itself why it gives no value. Not
+    /// for local tasks.
     ///
     /// # Safety
-    /// As there.
+    /// As for `spawn`.
     pub(crate) unsafe fn spawn_fallible<F: FnOnce() -> Outcome<T>, T>(
         &self,
         parent: *const Node,
@@ -99,11 +100,11 @@ impl Worker {
     ) -> NonNull<Record> {
         fit::<F, T>(&mut terms, self.memory.class);
         let memory = self.memory.records.take(const { layout_of_fallible::<F, T>() });
-        // SAFETY: passed on.
+        // SAFETY: the parent is open, by the contract.
         let birth = unsafe { birth(parent, self.ids.next(), terms) };
         // SAFETY: the memory was taken for this layout.
         let record = unsafe { Record::new_fallible(memory, f, birth) };
-        // SAFETY: passed on.
+        // SAFETY: the parent is open, by the contract.
         unsafe { self.count_child(parent) };
         if self.remote.private.push(record) {
             self.serve_requests();
@@ -111,7 +112,7 @@ impl Worker {
         record
     }
 
-    /// Makes a child of `parent` that lies in no queue.
+    /// Makes a child of `parent` without queueing it.
     ///
     /// # Safety
     /// As for `spawn`.
@@ -124,11 +125,11 @@ impl Worker {
     ) -> NonNull<Record> {
         fit::<F, T>(&mut terms, self.memory.class);
         let memory = self.memory.records.take(const { layout_of::<F, T>() });
-        // SAFETY: passed on.
+        // SAFETY: the parent is open, by the contract.
         let birth = unsafe { birth(parent, self.ids.next(), terms) };
         // SAFETY: the memory was taken for this layout.
         let record = unsafe { Record::new(memory, f, birth) };
-        // SAFETY: passed on.
+        // SAFETY: the parent is open, by the contract.
         unsafe { self.count_child(parent) };
         record
     }
@@ -139,21 +140,21 @@ impl Worker {
     /// The parent is the running task's node or one that the caller holds open.
     #[inline(always)]
     pub(crate) unsafe fn count_child(&self, parent: *const Node) {
-        // SAFETY: the caller's.
+        // SAFETY: the contract says that the parent is open.
         unsafe { &*parent }.add_child(self.number());
         self.counters().spawned.add(1);
     }
 
     #[cold]
     fn queue_local(&self, record: NonNull<Record>) {
-        // SAFETY: made by the caller, known to nobody yet.
+        // SAFETY: the caller has just made the record, and no other party knows it.
         unsafe { record.as_ref() }.set_phase(crate::task::record::Phase::Ready);
         self.queues.local.borrow_mut().push_back(record);
     }
 }
 
 impl Shared {
-    /// Spawns a child of the root from any thread. The caller has been admitted.
+    /// Spawns a child of the root from any thread. The root has admitted it.
     ///
     /// # Safety
     /// What `f` borrows outlives the task.
@@ -162,28 +163,30 @@ impl Shared {
         f: F,
         terms: Terms,
     ) -> NonNull<Record> {
-        // SAFETY: the root, which is open by the admission.
+        // SAFETY: the admission has counted the child, and keeps the root open.
         unsafe { self.spawn_counted(&raw const self.root.node, f, terms) }
     }
 
     /// Spawns a child of a node of this runtime from any thread.
     ///
     /// # Safety
-    /// What `f` borrows outlives the task; the caller holds the node open.
+    /// What `f` borrows outlives the task, and the caller holds the node open.
     pub(crate) unsafe fn spawn_below<F: FnOnce() -> T, T>(
         &self,
         parent: *const Node,
         f: F,
         terms: Terms,
     ) -> NonNull<Record> {
-        // SAFETY: open.
+        // SAFETY: the caller holds the node open.
         unsafe { &*parent }.add_child_from_outside();
-        // SAFETY: passed on.
+        // SAFETY: the contract covers the borrows, and the child was just counted.
         unsafe { self.spawn_counted(parent, f, terms) }
     }
 
+    /// Spawns a child that `parent` counts already.
+    ///
     /// # Safety
-    /// As for `spawn_below`; the child has been counted.
+    /// As for `spawn_below`.
     unsafe fn spawn_counted<F: FnOnce() -> T, T>(
         &self,
         parent: *const Node,
@@ -192,11 +195,11 @@ impl Shared {
     ) -> NonNull<Record> {
         fit::<F, T>(&mut terms, self.config.stack_class);
         let memory = record_pool::allocate(layout_of::<F, T>());
-        // SAFETY: passed on.
+        // SAFETY: the child is counted, so the parent is open.
         let birth = unsafe { birth(parent, fetch_ids(1), terms) };
         // SAFETY: the memory was taken for this layout.
         let record = unsafe { Record::new(memory, f, birth) };
-        // SAFETY: made above.
+        // SAFETY: the record was made above.
         unsafe { record.as_ref() }.set_phase(crate::task::record::Phase::Ready);
         self.inject(record);
         record

@@ -13,7 +13,7 @@
 //! A [`Timer`](timer::Timer) lies on the stack of the task that has set it. It is entered in the
 //! [`wheel`] of that task's worker, under the wheel's lock. *Firing* a wheel takes out the timers
 //! that are due and acts on them under the lock: it grants the wait of a sleeping task, or marks
-//! the node whose time is up and interrupts the wait of its task. Work that must not be done under
+//! the overdue node and interrupts the wait of its task. Work that must not be done under
 //! a lock (queueing woken tasks, walking through the tree, calling wakers) follows after it, and
 //! touches no timer. The task that has set a timer takes it out under the same lock before its
 //! frame goes ([`Timers::unset`](timer::Timers::unset)); after that nothing touches the timer. The

@@ -6,8 +6,8 @@ use super::timer::Timers;
 use crate::scheduler::steal::idle::{Idle, Sleepers};
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
 
-/// Which worker watches the timers of the workers that are awake, and until when it rests at most: a
-/// tick, with the worker's index in the lower bits. All ones if no worker watches.
+/// Which worker watches the timers of the workers that are awake, and until when it rests at most:
+/// a tick, with the worker's index in the lower bits. All ones if no worker watches.
 pub(crate) struct Watch(AtomicU64);
 
 const NOBODY: u64 = u64::MAX;
