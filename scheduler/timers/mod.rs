@@ -56,7 +56,7 @@
 //!    `next` of the workers that are awake, and plans anew if one of them is earlier than what is
 //!    watched.
 //! 3. A worker that has watched and goes on to something else: it says so; *fences*; reads the
-//!    `next` of the workers that are awake, and wakes another worker.
+//!    `next` of the workers that are awake, and wakes another worker if it must.
 //!
 //! Of 1 and 2, one sees the other, and so it is with 1 and 3. As long as a worker searches, no
 //! worker is woken: a searcher is relied on like a worker that watches. Foreign code (a hook, a
