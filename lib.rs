@@ -138,7 +138,8 @@
 //! | --- | --- |
 //! | `shim` | atomics, locks, clock and randomness: from std, loom or the simulation |
 //! | `asm` | the context switch, and two words for each thread |
-//! | `retire` | the memory of coroutines and tasks: stacks, guards, records and their words |
+//! | `retire` | the memory of coroutines and tasks: stacks, guards, pools, and how it is given back |
+//! | `task` | a task's record, its words, its place in the tree, its outcome |
 //! | `scheduler` | workers: their loop and queues, stealing, sleep, how a task waits and ends |
 //! | `runtime` | runtimes, tasks, scopes, cancellation, waits |
 //! | [`sync`], [`ring`] | locks and channels; rings of items and sequences |
