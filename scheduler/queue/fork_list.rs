@@ -1,78 +1,93 @@
-//! The forks of a worker: the second halves of joins that are open on its running coroutine.
+//! A worker's fork list: the second halves of the joins that are open on its running coroutine.
 //!
-//! A fork is a record on the stack of the task that joins; see `fork` for what becomes of it. Its owner
-//! pushes and pops one with plain stores; a thief pays for both.
+//! A fork is a record on the stack of the task that joins; `fork` tells what becomes of it. The
+//! owner pushes and pops a fork with plain stores; a thief pays for both sides.
 //!
-//! # The row
+//! # The list
 //!
-//! A list, linked through the stack, from the `bottom` to the `newest`. It holds forks of the coroutine that
-//! runs, and of no other, so they end in the reverse order of their beginning: the owner pushes and pops at
-//! the newest end alone. Others take from the oldest end: it is the largest, as a rule. What they take is made
-//! *public*, and stays in the list; so all below `head` are public, `head` too, and all above are not.
+//! The list is linked through the stack, from the `bottom` to the `newest` fork. All its forks
+//! belong to the running coroutine, so they end in the reverse order of their beginning: the owner
+//! pushes and pops only at the newest end. Thieves, and an owner that hands forks over, take from
+//! the oldest end, where the forks are largest as a rule. A fork that is taken is made *public* and
+//! stays in the list. So all forks up to and including `head` are public, and all newer ones are
+//! private.
 //!
 //! ```text
 //!  bottom <-> public <-> public <-> private <-> private
 //!                          ^ head                 ^ newest
 //! ```
 //!
-//! `newest` is the owner's. `head`, and with it who is public, changes under the lock.
+//! `newest` is the owner's. `head`, and with it the set of public forks, changes under the lock.
 //!
 //! # Protocol
 //!
-//! As in the [private deque](super::private_deque), each side first announces what it takes and then looks at the other's
-//! word:
+//! As in the [private deque](super::private_deque), each side first announces what it takes and
+//! then reads the other side's word:
 //!
-//! * owner: take the newest off (`newest` = the next older one), *fence*, read `boundary`; on conflict take
-//!   the lock and look at `head`;
-//! * thief, under the lock: lower `boundary`, *fence*, see whether the fork above `head` is the same as
-//!   before. If not, or if it is not wanted, the owner finds `boundary` where it is, and puts it back.
+//! * owner: take the newest fork off (`newest` = the next older one), *fence*, read `boundary`; on
+//!   conflict take the lock and look at `head`;
+//! * thief, under the lock: lower `boundary`, *fence*, check that the fork above `head` is the same
+//!   as before. If it is not, or is not wanted, the thief leaves `boundary` lowered; the owner
+//!   finds it there and puts it back.
 //!
-//! The owner's fence keeps only the compiler in line, the thief's is a `membarrier`. Of the two, at
-//! least one sees the other.
+//! The owner's fence restrains only the compiler; the thief's fence is a `membarrier`. At least one
+//! side sees the other.
 //!
-//! `boundary` is an address: a fork below it (see [`mark`]) is neither public nor about to be. Stacks grow
-//! down, so that this is nearly always so of a fork that is newer than those. It need not be, as two joins
-//! may be in one frame, in any order, and a blocked worker calls tasks on other stacks: their owner takes the
-//! lock and looks at `head`, in vain. What must be is that the newest public fork and the one that a thief is
-//! after are *not* below the boundary, so it is the lower one of the two. (Those that are older than the newest
-//! public one end after it, and it does not end without the lock. Where the one that a thief is after lies above it, its
-//! place alone would do: the owner ends that one first, finds the boundary, takes the lock, and puts the boundary back.)
+//! `boundary` is an address. A fork whose [`mark`] lies below it is neither public nor about to be.
+//! Stacks grow down, so a fork that is newer than the public ones nearly always lies below them. It
+//! need not: two joins may be in one frame, in any order, and a blocked worker calls tasks on other
+//! stacks. The owner of such a fork takes the lock, looks at `head`, and finds the fork private.
 //!
-//! **Nobody follows a pointer to a fork that may be gone.** A fork is on its owner's stack, and its owner
-//! may not return past it before it knows what became of it: it takes it off, and if it is not below
-//! the boundary, takes the lock. A thief that has settled that a fork is its own makes it public under that very
-//! lock (it writes the proxy into it, through which everything else goes), so when the owner has the lock
-//! either the fork is public or nobody has touched it.
+//! The protocol requires that neither the newest public fork nor the fork that a thief is after
+//! lies below the boundary. So `boundary` is the lower of the two addresses. (Older public forks
+//! end after the newest public one, which does not end without the lock. If the fork that a thief
+//! is after lies above the newest public one, its own address alone would do: the owner ends that
+//! fork first, finds the boundary, takes the lock, and puts the boundary back.)
 //!
-//! A thief that has only looked at a fork, at its node and those above, must have done so before the owner goes
-//! on, too. So it does not put the boundary back: the owner would find the fork private, with nothing in between
-//! that orders what it writes there next after that look. It takes the lock once more than it need.
+//! # No dangling pointers
 //!
-//! A thief follows `head`, which is public, and so there; from it the link to the newer one, which may be stale:
+//! A fork is on its owner's stack, and the owner does not return past a fork before it knows what
+//! became of it. The owner takes the fork off the list. If the fork is not below the boundary, the
+//! owner acquires the lock. A thief that has claimed a fork makes it public under that same lock:
+//! it writes the proxy into the fork, and everything else goes through the proxy. So when the owner
+//! has the lock, either the fork is public or no thief has touched it.
 //!
-//! * It has a value, and there is a fork above `head`, if `newest` is neither `head` itself nor the next older
-//!   one (then `head` has been taken off, and its owner waits for the lock). The owner writes the link before
-//!   `newest`, and this with release.
-//! * That fork is followed only if it is the same after the barrier, and there still is one. One that was
-//!   there before the barrier has either been taken off by then, which `newest` or the link tells; or its
-//!   owner finds the boundary. One that was pushed since, at the same address, finds it in any case. Its
-//!   fields are written before the link, which is written with release for that.
+//! A thief that has only inspected a fork, its node and the nodes above must have finished before
+//! the owner goes on, too. So this thief does not put the boundary back. Otherwise the owner would
+//! find the fork private, and nothing would order the thief's reads before what the owner writes
+//! there next. The price is that the owner takes the lock once more than necessary.
 //!
-//! # A coroutine that is left
+//! A thief follows `head`, which is public and therefore alive. From there it follows the link to
+//! the newer fork, which may be stale:
 //!
-//! It makes all its forks public first, so that what it waits for may be among them, and takes the fork list along
-//! ([`ForkList::leave`]); the next one begins with an empty fork list. When it goes on, maybe on another worker, its fork list
-//! is put back as it was ([`ForkList::come_back`]).
+//! * The link has a value, and there is a fork above `head`, if `newest` is neither `head` itself
+//!   nor the next older fork. (In the latter case `head` has been taken off, and its owner waits
+//!   for the lock.) The owner writes the link before `newest`, and writes `newest` with Release.
+//! * The thief follows the link to that fork only if, after the barrier, the link is the same and
+//!   there still is a fork above `head`. A fork that was there before the barrier may have been
+//!   taken off by then, which `newest` or the link tells; otherwise its owner finds the boundary.
+//!   The owner of a fork that was pushed since, at the same address, finds the boundary in any
+//!   case. The fields of a fork are written before the link to it, and that link is written with
+//!   Release for this purpose.
+//!
+//! # When a task waits
+//!
+//! A task that waits leaves its coroutine. It first makes all its forks public, since the wait may
+//! be for one of them, and takes the fork list along ([`ForkList::leave`]). The next coroutine
+//! begins with an empty fork list. When the task goes on, maybe on another worker, its fork list is
+//! put back as it was ([`ForkList::come_back`]).
 //!
 //! # Requests for work
 //!
-//! `requested`: a push must do more than push, as somebody wants work; as in the private deque, with the same
-//! argument why a push and one who lies down do not miss each other. Whoever asks a worker asks its private deque
-//! and its fork list, and the worker answers for both. An owner that has handed its last fork over leaves the
-//! mark there, as a request of its own (`Worker::offer_fork`).
+//! If `requested` is set, a push must do more than push, as in the private deque. The argument why
+//! a push and a worker that lies down do not miss each other is the same. A request to a worker
+//! goes to its private deque and to its fork list, and the worker answers for both. An owner that
+//! has handed its last fork over leaves the mark set, as a request of its own
+//! (`Worker::offer_fork`).
 //!
-//! Without `membarrier` both sides would have to pay, the owner at each push and pop. So there the fork list is
-//! **closed**: `requested` stays, and each fork is made public as soon as it is pushed.
+//! Without `membarrier` both sides would have to pay, the owner at each push and pop. So there the
+//! fork list is **closed**: `requested` stays set, and each fork is made public as soon as it is
+//! pushed.
 
 use crate::shim::asymmetric::{heavy, is_one_sided, light};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
@@ -84,23 +99,24 @@ use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
-/// What is in a fork list; defined by its user.
+/// The element of a fork list, defined by the user of the list.
 ///
 /// # Safety
 /// The link is the first field.
 pub(crate) unsafe trait Forked {
     fn link(&self) -> &Link;
-    /// The node that forked; null for one that cannot be made public.
+    /// The node that forked; null for a fork that cannot be made public.
     fn node(&self) -> *const Node;
 }
 
-/// The neighbours of a fork. Both are written when there are some, and not before: it would cost each fork two
-/// instructions.
+/// The neighbours of a fork. Each is written when there is one, and not before: initialising both
+/// would cost each fork two instructions.
 #[repr(C)]
 pub(crate) struct Link {
-    /// The owner's; the lock's, too, in a fork that is public. The bottom has none: null.
+    /// Belongs to the owner; in a public fork also to the lock's holder. Null at the bottom, which
+    /// has no older neighbour.
     older: Cell<MaybeUninit<*const Link>>,
-    /// Written by the owner. If there is none any more, the last one.
+    /// Written by the owner. Stale once the newer fork has ended.
     newer: MaybeUninit<AtomicPtr<Link>>,
 }
 
@@ -121,10 +137,10 @@ impl Link {
     }
 
     /// # Safety
-    /// It has been pushed, or is the bottom.
+    /// This link has been pushed, or is the bottom.
     #[inline(always)]
     unsafe fn older(&self) -> *const Link {
-        // SAFETY: passed on.
+        // SAFETY: a push writes this field, and the bottom is made with it.
         unsafe { self.older.get().assume_init() }
     }
 
@@ -134,9 +150,9 @@ impl Link {
     }
 
     /// # Safety
-    /// There is a newer one, or was.
+    /// There is a newer fork, or has been one.
     unsafe fn newer(&self) -> NonNull<Link> {
-        // SAFETY: it has been written.
+        // SAFETY: by contract a newer fork was pushed, which wrote this field.
         // MUTANT(fork_list.newer.read): relaxed
         let newer = unsafe { self.newer.assume_init_ref() }.load(Ordering::Acquire);
         NonNull::new(newer).expect("a fork has an address")
@@ -144,21 +160,23 @@ impl Link {
 
     #[inline(always)]
     fn set_newer(&self, newer: NonNull<Link>) {
-        // SAFETY: it is only written to.
+        // SAFETY: the pointer is to our own field, and the reference is used only for a store.
         // MUTANT(fork_list.newer.written): relaxed
         unsafe { &*self.newer.as_ptr() }.store(newer.as_ptr(), Ordering::Release);
     }
 }
 
-/// What stands for a fork in a comparison with the boundary: the address of its second field. That of the first is
-/// what a push stores; it would be kept for the pop in a register, which each call of the function around
-/// the two would have to save.
+/// The address that stands for a fork in a comparison with the boundary: that of its second field.
+/// A push stores the address of the first field. If the comparison used that one, the compiler
+/// would keep it in a register until the pop, and each call of the function around the two would
+/// have to save it.
 #[inline(always)]
 fn mark(link: NonNull<Link>) -> usize {
     link.addr().get() + offset_of!(Link, newer)
 }
 
-/// The row of a coroutine that has been left: the newest fork and the oldest. None: there is no fork.
+/// The fork list of a coroutine that has been left: its newest and its oldest fork. `None` if it
+/// has no fork.
 pub(crate) type Left = Option<(NonNull<Link>, NonNull<Link>)>;
 
 /// See the module's documentation.
@@ -171,30 +189,31 @@ pub(crate) struct ForkList<F> {
     forks: PhantomData<*const F>,
 }
 
-/// What the owner writes, on a cache line of its own.
+/// The words that the owner writes, on a cache line of their own.
 #[repr(C)]
 struct Owned {
-    // First: its address is then that of the worker, and whether the fork list is clear, one comparison.
+    // The first field: its address is then that of the worker, and `is_clear` is one comparison.
     bottom: Link,
     newest: AtomicPtr<Link>,
     requested: AtomicBool,
 }
 
-/// What is written under the lock.
+/// The words that are written under the lock.
 struct Guarded {
     boundary: AtomicUsize,
     head: AtomicPtr<Link>,
     lock: Mutex<()>,
 }
 
-// SAFETY: the forks are shared by the protocol above, and what a fork list does not share with it is atomic,
-// constant, or under the lock.
+// SAFETY: the forks are shared by the protocol above. All else in a fork list is atomic, constant,
+// the owner's alone, or written under the lock.
 unsafe impl<F: Sync> Sync for ForkList<F> {}
-// SAFETY: as above.
+// SAFETY: nothing in a fork list is tied to the thread that built it; the forks it points to are
+// shared by the protocol above.
 unsafe impl<F: Sync> Send for ForkList<F> {}
 
 impl<F: Forked> ForkList<F> {
-    /// A row that is to be [anchored](ForkList::anchor).
+    /// Creates a fork list that has yet to be [anchored](ForkList::anchor).
     pub(crate) fn new() -> ForkList<F> {
         let open = is_one_sided();
         ForkList {
@@ -213,7 +232,8 @@ impl<F: Forked> ForkList<F> {
         }
     }
 
-    /// Makes it a fork list without forks. To be called where it stays from then on, before anybody else sees it.
+    /// Makes this a fork list without forks. Called at its final address, before any other thread
+    /// sees it.
     pub(crate) fn anchor(&self) {
         self.owned.newest.store(self.bottom().as_ptr(), Ordering::Relaxed);
         self.guarded.head.store(self.bottom().as_ptr(), Ordering::Relaxed);
@@ -228,17 +248,19 @@ impl<F: Forked> ForkList<F> {
         self.guarded.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a fork; whether the owner must attend to it.
+    /// Adds a fork. Returns `true` if the owner must serve requests.
     ///
     /// # Safety
-    /// For the owner. The fork stays where it is until [`ForkList::pop`] or [`ForkList::settle`] has said whose it is,
-    /// the newest first. If it is public, until its user has no more need of it.
+    /// For the owner. A fork stays where it is until [`ForkList::pop`] or [`ForkList::settle`] has
+    /// returned for it; the newest fork is popped first. A fork that is public stays where it is
+    /// until its user no longer needs it.
     #[inline(always)]
     pub(crate) unsafe fn push(&self, fork: NonNull<F>) -> bool {
         let older = self.owned.newest.load(Ordering::Relaxed);
-        // SAFETY: passed on.
+        // SAFETY: by contract the fork stays where it is until it has been popped.
         unsafe { fork.as_ref() }.link().set_older(older);
-        // SAFETY: the fork that was the newest is there by contract; so is the bottom.
+        // SAFETY: by contract the fork that was the newest has not moved; the bottom is part of
+        // `self`.
         unsafe { &*older }.set_newer(fork.cast());
         // MUTANT(fork_list.push.newest): relaxed
         self.owned.newest.store(fork.as_ptr().cast(), Ordering::Release);
@@ -247,15 +269,17 @@ impl<F: Forked> ForkList<F> {
         self.owned.requested.load(Ordering::Relaxed)
     }
 
-    /// Takes the newest fork off; false if it may be public ([`ForkList::settle`]).
+    /// Takes the newest fork off. Returns `false` if the fork may be public: the owner then calls
+    /// [`ForkList::settle`].
     ///
     /// # Safety
-    /// For the owner. The fork has been pushed, and those that are newer have come to their end. So for `settle`.
+    /// For the owner. The fork has been pushed, and all newer forks have ended. The same holds for
+    /// `settle`.
     #[inline(always)]
     pub(crate) unsafe fn pop(&self, fork: &F) -> bool {
-        // SAFETY: passed on.
+        // SAFETY: by contract the fork has been pushed.
         let older = unsafe { fork.link().older() }.cast_mut();
-        // Release also here: who reads this is to see the links that were written before.
+        // Release also here: a thief that loads this value has to see the links written before it.
         // MUTANT(fork_list.pop.newest): relaxed
         self.owned.newest.store(older, Ordering::Release);
         // MUTANT(fork_list.pop.fence): skip
@@ -264,29 +288,31 @@ impl<F: Forked> ForkList<F> {
         mark(NonNull::from(fork.link())) < self.guarded.boundary.load(Ordering::Relaxed)
     }
 
-    /// After [`ForkList::pop`] has said no: whether the fork is the owner's all the same, as it has only met
-    /// a thief, or its address deceives.
+    /// Decides a conflict after [`ForkList::pop`] has returned `false`. Returns `true` if the fork
+    /// is the owner's all the same: the owner has only met a thief, or the fork's address misled
+    /// the comparison.
     ///
     /// # Safety
-    /// See there.
+    /// The contract of [`ForkList::pop`].
     pub(crate) unsafe fn settle(&self, fork: &F) -> bool {
         let _lock = self.lock();
         let head = self.head();
         if head != NonNull::from(fork.link()) {
-            // Where a thief that went without it has left it.
+            // Undoes the lowering by a thief that went away without the fork.
             self.set_head(head);
             return true;
         }
-        // SAFETY: passed on.
+        // SAFETY: by contract the fork has been pushed.
         let older = unsafe { fork.link().older() }.cast_mut();
         self.set_head(NonNull::new(older).expect("below a fork there is the bottom"));
         false
     }
 
-    /// Under the lock, as all that follows up to `newest`.
+    /// The newest public fork, or the bottom. `head`, `set_head`, `boundary_at` and
+    /// `oldest_private` are called under the lock.
     fn head(&self) -> NonNull<Link> {
         let head = self.guarded.head.load(Ordering::Relaxed);
-        NonNull::new(head).expect("the row is anchored")
+        NonNull::new(head).expect("a fork list must be anchored before its first use")
     }
 
     fn set_head(&self, head: NonNull<Link>) {
@@ -298,13 +324,14 @@ impl<F: Forked> ForkList<F> {
         if head == self.bottom() { usize::MAX } else { mark(head) }
     }
 
-    /// The oldest private fork, if there is one. For its owner it is there; for others see the module's
-    /// documentation.
+    /// The oldest private fork, if there is one. The owner may follow the pointer; for a thief see
+    /// the module's documentation.
     fn oldest_private(&self) -> Option<NonNull<Link>> {
         let head = self.head();
-        // SAFETY: it is public, and its owner does not pass by it without the lock; or it is the bottom.
+        // SAFETY: this fork is public, and its owner does not return past it without the lock; or
+        // it is the bottom.
         let head = unsafe { head.as_ref() };
-        // SAFETY: it was pushed, or is the bottom.
+        // SAFETY: this fork was pushed, or is the bottom.
         let older = unsafe { head.older() };
         // MUTANT(fork_list.private.newest): relaxed
         let newest = self.owned.newest.load(Ordering::Acquire).cast_const();
@@ -313,16 +340,16 @@ impl<F: Forked> ForkList<F> {
         if ptr::eq(newest, head) || ptr::eq(newest, older) {
             return None;
         }
-        // SAFETY: as `newest` shows.
+        // SAFETY: `newest` is neither `head` nor the one below, so a newer fork has been pushed.
         Some(unsafe { head.newer() })
     }
 
     fn newest(&self) -> NonNull<Link> {
         let newest = self.owned.newest.load(Ordering::Relaxed);
-        NonNull::new(newest).expect("the row is anchored")
+        NonNull::new(newest).expect("a fork list must be anchored before its first use")
     }
 
-    /// Whether the coroutine that runs has no open join. For the owner.
+    /// Whether the running coroutine has no open join. Owner only.
     #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {
         self.owned.newest.load(Ordering::Relaxed) == self.bottom().as_ptr()
@@ -330,7 +357,8 @@ impl<F: Forked> ForkList<F> {
 
     /// Makes all forks public, the oldest first. `public` is called under the lock.
     ///
-    /// For the owner, who needs no barrier: it cannot race itself, and thieves are locked out.
+    /// For the owner, which needs no barrier: it cannot race with itself, and the lock keeps
+    /// thieves out.
     pub(crate) fn publish(&self, mut public: impl FnMut(NonNull<F>)) {
         let _lock = self.lock();
         while let Some(oldest) = self.oldest_private() {
@@ -339,39 +367,40 @@ impl<F: Forked> ForkList<F> {
         }
     }
 
-    /// Takes the fork list of the running coroutine out, all of whose forks are public. For the owner.
+    /// Takes out the fork list of the running coroutine. All its forks are public. Owner only.
     pub(crate) fn leave(&self) -> Left {
         let _lock = self.lock();
         let newest = self.newest();
         if newest == self.bottom() {
             return None;
         }
-        // SAFETY: there is at least one fork.
+        // SAFETY: `newest` is not the bottom, so a fork has been pushed above the bottom.
         let oldest = unsafe { self.owned.bottom.newer() };
         self.owned.newest.store(self.bottom().as_ptr(), Ordering::Release);
         self.set_head(self.bottom());
         Some((newest, oldest))
     }
 
-    /// Puts back what was taken out of this fork list, or another.
+    /// Puts back the forks that `leave` took out of this fork list or another one.
     ///
     /// # Safety
-    /// For the owner. The row is clear, and the coroutine runs whose fork list it was.
+    /// For the owner. This fork list is clear, and the coroutine that left the forks runs again.
     pub(crate) unsafe fn come_back(&self, left: Left) {
         let Some((newest, oldest)) = left else { return };
         let _lock = self.lock();
-        // SAFETY: it is on the stack of the coroutine, in a join that is open.
+        // SAFETY: the fork is on the stack of the running coroutine, in a join that is open.
         unsafe { oldest.as_ref() }.set_older(self.bottom().as_ptr());
         self.owned.bottom.set_newer(oldest);
         self.owned.newest.store(newest.as_ptr(), Ordering::Release);
         self.set_head(newest);
     }
 
-    /// Takes the oldest fork. For the owner, as `publish`.
+    /// Makes the oldest private fork public. For the owner, which needs no barrier, as in
+    /// `publish`.
     pub(crate) fn give_oldest(&self, public: impl FnOnce(NonNull<F>)) -> bool {
         let _lock = self.lock();
         let Some(oldest) = self.oldest_private() else { return false };
-        // SAFETY: it is on our stack, below the frames that run.
+        // SAFETY: the fork is on our stack, in a frame older than the running one.
         if unsafe { oldest.cast::<F>().as_ref() }.node().is_null() {
             return false;
         }
@@ -380,7 +409,8 @@ impl<F: Forked> ForkList<F> {
         true
     }
 
-    /// Takes the oldest fork by force, if its node is `wanted`; `public` is called under the lock.
+    /// Takes the oldest private fork by force if its node is `wanted`. `public` is called under the
+    /// lock.
     ///
     /// For thieves; costs a membarrier.
     pub(crate) fn steal(
@@ -398,7 +428,8 @@ impl<F: Forked> ForkList<F> {
         heavy();
         // MUTANT(fork_list.steal.look): true
         if self.oldest_private() == Some(oldest) {
-            // SAFETY: it is open after the barrier: its owner cannot pass by it without the lock.
+            // SAFETY: the fork is open after the barrier, and its owner cannot return past it
+            // without the lock.
             let node = unsafe { oldest.cast::<F>().as_ref() }.node();
             if !node.is_null() && wanted(node) {
                 self.set_head(oldest);
@@ -406,7 +437,7 @@ impl<F: Forked> ForkList<F> {
                 return true;
             }
         }
-        // The boundary stays: see the module's documentation.
+        // The boundary stays lowered: see the module's documentation.
         // MUTANT(fork_list.steal.stays): first self.set_head(head);
         false
     }
@@ -416,19 +447,19 @@ impl<F: Forked> ForkList<F> {
         self.open
     }
 
-    /// Clears a request: true if there was one. For the owner.
+    /// Clears a request. Returns `true` if there was one. Owner only.
     pub(crate) fn serve_requests(&self) -> bool {
-        // See the private deque.
+        // Relaxed suffices, as in `PrivateDeque::serve_requests`.
         self.open && self.owned.requested.swap(false, Ordering::Relaxed)
     }
 
-    /// Sees to it that the owner attends to its next push. For the owner.
+    /// Makes the owner serve requests at its next push. Owner only.
     #[inline(always)]
     pub(crate) fn request_from_self(&self) {
         self.owned.requested.store(true, Ordering::Relaxed);
     }
 
-    /// Asks the owner to hand over, or to wake someone, at its next push.
+    /// Asks the owner to hand work over, or to wake a sleeper, at its next push.
     #[inline]
     pub(crate) fn request(&self) {
         if !self.owned.requested.load(Ordering::Relaxed) {

@@ -1,28 +1,35 @@
-//! The inbox of a worker: tasks of its own that others have woken.
+//! A worker's inbox: its tasks that other threads have woken.
 //!
-//! A lock-free stack that many push to and the owner empties at once, turned round so that it is
-//! first in first out. A record is in here only between the moment somebody cleared its PARKED bit
-//! and the moment its home takes it, so its link is free and it is alive. The owner takes all with one
-//! swap, so no element can come back under a pusher's compare (no ABA).
+//! The inbox is a lock-free stack. Any thread pushes; the owner takes the whole stack at once and
+//! reverses it, so it is first in, first out. A record is in the inbox only from the moment its
+//! PARKED bit is cleared until its home worker takes it, so the record is alive and its link is
+//! free. The owner empties the stack with one swap, so no element can come back under a pusher's
+//! compare (no ABA).
 //!
-//! Waking the worker is the pusher's business, and only of the one that found the inbox empty: it
-//! pushes, *fences*, and looks whether the worker sleeps; the worker announces its sleep, *fences*,
-//! and looks into the inbox (see idle.rs). A pusher that found something there leaves it to the one
-//! before, who has not looked yet or has woken the worker.
+//! # Waking the worker
 //!
-//! **An invitation** lies in an inbox without being a task: the worker is asked to look at what others offer in
-//! public (crowd.rs). It is left only where the inbox is empty, so it lies below whatever comes later, and who
-//! leaves it has the duty of waking as if it were a task. Where something lies already the worker comes anyway, and is invited
-//! the next time.
+//! The pusher that found the inbox empty wakes the worker: it pushes, *fences*, and looks whether
+//! the worker sleeps. The worker announces its sleep, *fences*, and looks into the inbox
+//! (steal/idle.rs). A pusher that found an element relies on the pusher of the first one, which has
+//! yet to look or has woken the worker.
 //!
-//! Orderings: a push is Release and the emptying Acquire; they hand over the record and what
-//! its waker did.
+//! # Invitations
+//!
+//! An *invitation* is an entry that is not a task: it asks the worker to look at the tasks that
+//! other workers offer in public (balance/crowd.rs). It is left only in an empty inbox, so it lies
+//! below all later entries. Its sender must wake the worker as for a task. If the inbox holds an
+//! entry already, the worker comes anyway, and is invited the next time.
+//!
+//! # Orderings
+//!
+//! A push is Release and the emptying is Acquire. They hand over the record and what its waker has
+//! written.
 
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::task::record::Record;
 use std::ptr::{self, NonNull};
 
-/// What stands in the place of the oldest task: an address that no record has.
+/// The invitation: an address that no record has.
 const INVITATION: *mut Record = ptr::without_provenance_mut(1);
 
 pub(crate) struct Inbox {
@@ -39,18 +46,20 @@ impl Inbox {
         self.head.load(Ordering::Relaxed).is_null()
     }
 
-    /// Puts a record in; true if the inbox was empty and the caller must see to the worker's waking.
+    /// Pushes a record. Returns `true` if the inbox was empty: the caller must then wake the worker
+    /// if it sleeps.
     #[cfg(all(test, loom))]
     pub(crate) fn push(&self, record: NonNull<Record>) -> bool {
         self.push_all(record, record)
     }
 
-    /// Puts records in that are linked to each other, each to the one that comes before it; true if the inbox was
-    /// empty and the caller must see to the worker's waking.
+    /// Pushes a list of records, each linked to the one pushed before it. Returns `true` if the
+    /// inbox was empty: the caller must then wake the worker if it sleeps.
     pub(crate) fn push_all(&self, last: NonNull<Record>, first: NonNull<Record>) -> bool {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
-            // SAFETY: the caller has cleared PARKED: the task is in its hand.
+            // SAFETY: the caller has cleared PARKED, so it has the task in hand, and the record is
+            // alive.
             unsafe { first.as_ref() }.link.store(head, Ordering::Relaxed);
             // MUTANT(inbox.push): relaxed, split
             match self.head.compare_exchange_weak(
@@ -65,7 +74,8 @@ impl Inbox {
         }
     }
 
-    /// Leaves an invitation in an empty inbox; true if it did, and the caller must see to the worker's waking.
+    /// Leaves an invitation if the inbox is empty. Returns `true` if it did: the caller must then
+    /// wake the worker if it sleeps.
     pub(crate) fn invite(&self) -> bool {
         self.is_empty() && {
             let relaxed = Ordering::Relaxed;
@@ -74,7 +84,7 @@ impl Inbox {
         }
     }
 
-    /// Takes all, the oldest first. For the owner. Returns `true` if there was an invitation.
+    /// Takes all records, the oldest first. Returns `true` if there was an invitation. Owner only.
     pub(crate) fn take_all(&self, mut to: impl FnMut(NonNull<Record>)) -> bool {
         if self.is_empty() {
             return false;
@@ -95,7 +105,7 @@ impl Inbox {
             turned = record.as_ptr();
         }
         while let Some(record) = NonNull::new(turned) {
-            // SAFETY: as above.
+            // SAFETY: records in the reversed list are alive and ours since the swap.
             turned = unsafe { record.as_ref() }.link.load(Ordering::Relaxed);
             to(record);
         }

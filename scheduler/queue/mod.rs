@@ -2,11 +2,12 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `private` | fresh tasks of the worker that spawned them, private but for a boundary |
+//! | `private_deque` | fresh tasks of the worker that spawned them, private except to thieves |
 //! | `fork_list` | second halves of joins, on the stacks of their tasks |
-//! | `public` | what every worker takes from: each worker's deque, and the injector; `item`: what lies there |
-//! | `run_queue` | tasks of this worker that are ready to go on |
-//! | `inbox` | the same, from other threads |
+//! | `public` | the queues that every worker takes from: a deque per worker, and the injector |
+//! | `item` | an entry of a public queue |
+//! | `run_queue` | started tasks of this worker that are ready to go on |
+//! | `inbox` | tasks of this worker that other threads have woken |
 
 pub(crate) mod fork_list;
 pub(crate) mod inbox;

@@ -1,38 +1,46 @@
-//! The private front of a worker: fresh tasks that it spawned and nobody else has taken yet.
+//! A worker's private deque: fresh tasks that the worker spawned and that no other worker has
+//! taken.
 //!
-//! The owner pushes and pops with plain loads and stores; a thief pays for both.
+//! The owner pushes and pops with plain loads and stores; a thief pays for both sides.
 //!
 //! # Protocol
 //!
-//! A ring of slots between two indices that only grow: `head` (moved by whoever holds the lock) and
-//! `tail` (moved by the owner). The owner takes from the tail, a thief from the head; they can
-//! meet only at the last items. As in Cilk-5's THE protocol (Frigo, Leiserson, Randall, PLDI 1998)
-//! each side first announces what it takes and then looks at the other's index:
+//! A ring of slots between two indices that only grow: `head`, moved under the lock, and `tail`,
+//! moved by the owner. The owner takes from the tail and a thief from the head, so they can meet
+//! only at the last items. As in Cilk-5's THE protocol (Frigo, Leiserson, Randall, PLDI 1998), each
+//! side first announces what it takes and then reads the other side's index:
 //!
-//! * owner: lower `tail`, *fence*, read `head`; on conflict take the lock and look again;
-//! * thief, under the lock: raise `head`, *fence*, read `tail`; take back what was not there.
+//! * owner: lower `tail`, *fence*, read `head`; on conflict take the lock and read `head` again;
+//! * thief, under the lock: raise `head`, *fence*, read `tail`; put back what was not there.
 //!
-//! The owner's fence keeps only the compiler in line, the thief's is `membarrier`, where the kernel
-//! offers it ([`crate::shim::asymmetric`]). Of the two, at least one sees the other: no item is
-//! taken twice and none is lost. The lowering must come first, also when the owner only trims.
+//! The owner's fence restrains only the compiler. The thief's fence is a `membarrier` where the
+//! kernel offers it ([`crate::shim::asymmetric`]). At least one side sees the other, so no item is
+//! taken twice and none is lost. The owner lowers `tail` before it reads `head` even if it only
+//! skips a cleared slot.
 //!
-//! [`PrivateDeque::take`] removes an item from the middle (a parent that joins a child): it clears the slot,
-//! *fences*, and reads `head`; if a thief has claimed that index meanwhile, the lock is taken, and
-//! the item's `place` tells whether the thief saw the item (it then wrote [`PUBLIC`]) or the
-//! cleared slot.
+//! [`PrivateDeque::take`] removes an item from the middle, for a parent that joins a child. It
+//! clears the slot, *fences*, and reads `head`. If a thief has claimed that index meanwhile, `take`
+//! acquires the lock, and the item's `place` tells whether the thief saw the item (the thief then
+//! wrote [`PUBLIC`]) or the cleared slot.
 //!
 //! # Requests for work
 //!
-//! `limit` is the index at which a push must do more than push: normally where the ring is full.
-//! Someone who wants work stores 0 there, so the owner's next push (or its loop) notices with the very
-//! compare that it needs anyway, and hands over. The check comes after the store of `tail`, so
-//! that a worker that goes to sleep (store 0, membarrier, look at every private deque) and a push cannot
-//! miss each other. Who finds the 0 of another leaves it at that; so an owner that takes a request back
-//! fences before it looks for sleepers: there may be one more than asked. Who lies down while somebody
-//! searches asks nobody: the searcher does, when it stops, of its own private deque too (idle.rs).
+//! `limit` is the index at which a push must do more than push. Normally that is where the ring is
+//! full. A worker that wants work stores 0 there. The owner's next push (or its loop) notices the
+//! request with the compare that it needs anyway, and hands tasks over. The push compares after it
+//! has stored `tail`. So a push and a worker that goes to sleep (store 0, membarrier, look at every
+//! private deque) cannot miss each other.
 //!
-//! Orderings: `tail` is stored with Release, also when it is lowered, and read by thieves with Acquire:
-//! this hands over the records below it. Everything else is relaxed, between the fences or under the lock.
+//! A worker that finds the 0 of another worker does not store its own. One request may therefore
+//! stand for several workers, so an owner that takes a request back fences before it looks for
+//! sleepers. A worker that lies down while another one searches makes no request: the searcher
+//! makes them when it stops, to its own private deque too (idle.rs).
+//!
+//! # Orderings
+//!
+//! Each store of `tail`, also a lowering one, is Release, and thieves load it with Acquire: this
+//! hands over the records below it. All other accesses are relaxed, between the fences or under the
+//! lock.
 
 use crate::shim::asymmetric::{heavy, is_one_sided, light};
 use crate::shim::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
@@ -43,7 +51,7 @@ use std::hint::cold_path;
 use std::ptr::{self, NonNull};
 use std::sync::{PoisonError, TryLockError};
 
-/// `place` of a record that has left the private deque for a public queue or a thief.
+/// The `place` of a record that has left the private deque for a public queue or a thief.
 pub(crate) const PUBLIC: usize = usize::MAX;
 
 #[cfg(not(loom))]
@@ -51,40 +59,40 @@ const INITIAL: usize = 256;
 #[cfg(loom)]
 const INITIAL: usize = 4;
 
-/// The first index: there is always one below the tail, and none is [`PUBLIC`].
+/// The first index. There is always an index below the tail, and no index is [`PUBLIC`].
 const FIRST: usize = 1;
 
-/// Cleared slots that one steal passes by: a microsecond or two.
+/// The number of cleared slots that one steal skips, which takes a microsecond or two.
 const LOOK: usize = 4096;
 
 type Slot = AtomicPtr<Record>;
 
-/// What the owner writes, on its own cache lines.
+/// The words that the owner writes, on their own cache lines.
 struct Owned {
     tail: AtomicUsize,
     limit: AtomicUsize,
-    /// Where the ring is full, as the owner last found it under the lock. What a thief has not read
-    /// yet lies below, although `head` is above it already.
+    /// The index at which the ring is full, as the owner last found it under the lock. A slot below
+    /// it may still be unread by a thief that has raised `head` past that slot.
     full: AtomicUsize,
-    /// The ring; replaced by the owner under the lock, read by thieves under the lock.
+    /// The ring. The owner replaces it under the lock, and thieves read it under the lock.
     ring: AtomicPtr<Slot>,
     mask: AtomicUsize,
-    /// Whether its fence is free.
+    /// Whether the owner's fence is free.
     one_sided: bool,
 }
 
 /// How much of a private deque is handed over.
 #[derive(Clone, Copy)]
 pub(crate) struct Portion {
-    /// So many workers want to have some. The owner keeps as much as each of them gets, but one of
-    /// two or more in any case.
+    /// The number of workers that want a share. The owner keeps as much as each of them gets, and
+    /// at least one item of two or more.
     pub(crate) takers: usize,
     pub(crate) most: usize,
 }
 
 impl Portion {
     pub(crate) const ONE: Portion = Portion { takers: 1, most: 1 };
-    /// Half of what there is.
+    /// Half of the items.
     pub(crate) const HALF: Portion = Portion { takers: 1, most: usize::MAX };
 
     fn of(self, len: usize) -> usize {
@@ -100,10 +108,11 @@ pub(crate) struct PrivateDeque {
     lock: Mutex<()>,
 }
 
-// SAFETY: the records in the ring are shared by design; the ring is replaced and freed only by the
-// owner under the lock, under which alone others read it.
+// SAFETY: the records in the ring are shared by design. Only the owner replaces the ring, under the
+// lock, and others read it only under the lock; it is freed by the owner or by the drop.
 unsafe impl Sync for PrivateDeque {}
-// SAFETY: as above.
+// SAFETY: nothing in the deque is tied to the thread that built it; the records it points to are
+// shared by design.
 unsafe impl Send for PrivateDeque {}
 
 fn new_ring(capacity: usize) -> *mut Slot {
@@ -114,7 +123,8 @@ fn new_ring(capacity: usize) -> *mut Slot {
 /// # Safety
 /// `ring` came from `new_ring(capacity)` and is not used any more.
 unsafe fn free_ring(ring: *mut Slot, capacity: usize) {
-    // SAFETY: passed on.
+    // SAFETY: by contract the slice is the one that `new_ring` made into a raw pointer, and this is
+    // its last use.
     drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(ring, capacity)) });
 }
 
@@ -149,7 +159,7 @@ impl PrivateDeque {
         }
     }
 
-    /// The slot of an index, for the owner or under the lock.
+    /// The slot of an index. For the owner, or under the lock.
     #[inline]
     fn slot(&self, index: usize) -> &Slot {
         let ring = self.owned.ring.load(Ordering::Relaxed);
@@ -159,13 +169,14 @@ impl PrivateDeque {
         unsafe { &*ring.add(index & mask) }
     }
 
-    /// Adds an item; true if the owner must attend to the private deque ([`PrivateDeque::attend`]).
+    /// Adds an item. Returns `true` if the owner must serve requests
+    /// ([`PrivateDeque::serve_requests`]).
     ///
-    /// For the owner.
+    /// Owner only.
     #[inline]
     pub(crate) fn push(&self, record: NonNull<Record>) -> bool {
         let tail = self.owned.tail.load(Ordering::Relaxed);
-        // SAFETY: the record is the caller's, and its place is the spawner's to write.
+        // SAFETY: the caller passes the record in, alive, and its place is the spawner's to write.
         unsafe { record.as_ref() }.place.store(tail, Ordering::Relaxed);
         self.slot(tail).store(record.as_ptr(), Ordering::Relaxed);
         // MUTANT(private_deque.push.tail): relaxed
@@ -175,13 +186,13 @@ impl PrivateDeque {
         tail + 1 >= self.owned.limit.load(Ordering::Relaxed)
     }
 
-    /// Whether somebody has asked for work, or the ring is full.
+    /// Whether a worker has asked for work, or the ring is full.
     #[inline]
     pub(crate) fn is_requested(&self) -> bool {
         self.owned.tail.load(Ordering::Relaxed) >= self.owned.limit.load(Ordering::Relaxed)
     }
 
-    /// The newest item. For the owner.
+    /// Removes the newest item. Owner only.
     #[inline]
     pub(crate) fn pop(&self) -> Option<NonNull<Record>> {
         loop {
@@ -201,12 +212,13 @@ impl PrivateDeque {
             if let Some(record) = NonNull::new(self.slot(last).load(Ordering::Relaxed)) {
                 return Some(record);
             }
-            // A slot that `take` has cleared: go on below it.
+            // `take` has cleared this slot: go on below it.
         }
     }
 
-    /// The owner has lowered `tail` to `last` and met a thief: whose is the item? False: nobody's or
-    /// the thief's, and the private deque is empty.
+    /// Decides a conflict: the owner has lowered `tail` to `last` and met a thief. Returns `true`
+    /// if the item is the owner's. Otherwise the private deque is empty, and the item was the
+    /// thief's or was never there.
     #[cold]
     #[inline(never)]
     fn settle(&self, last: usize) -> bool {
@@ -220,13 +232,14 @@ impl PrivateDeque {
         true
     }
 
-    /// Removes `record` if it is the newest item. For the owner, who holds a reference.
+    /// Removes `record` if it is the newest item. For the owner, which holds a reference.
     #[inline(always)]
     pub(crate) fn take_newest(&self, record: NonNull<Record>) -> bool {
         let last = self.owned.tail.load(Ordering::Relaxed) - 1;
-        // The slot first: it is ours, and the record of a task that was called elsewhere is not.
-        // The place may be anything, as in `take`; the slot below the tail is one of the ring, even
-        // if the ring is empty; if it still holds the record then, the record is found gone below.
+        // Compare the slot first: it is in our cache, and the record of a task that was called
+        // elsewhere is not. As in `take`, the place may hold anything. The slot below the tail is
+        // one of the ring even if the ring is empty. If that slot still holds the record then, the
+        // comparison of `head` finds the record gone.
         if self.slot(last).load(Ordering::Relaxed) != record.as_ptr()
             // SAFETY: the caller holds a reference.
             || unsafe { record.as_ref() }.place.load(Ordering::Relaxed) != last
@@ -241,15 +254,16 @@ impl PrivateDeque {
         self.head.load(Ordering::Relaxed) <= last || self.settle(last)
     }
 
-    /// Removes `record` wherever it lies, if it is still here. For the owner, who holds a reference.
+    /// Removes `record` wherever it lies, if it is still here. For the owner, which holds a
+    /// reference.
     #[inline(always)]
     pub(crate) fn take(&self, record: NonNull<Record>) -> bool {
         // SAFETY: the caller holds a reference.
         let place = &unsafe { record.as_ref() }.place;
         let index = place.load(Ordering::Relaxed);
         let tail = self.owned.tail.load(Ordering::Relaxed);
-        // The index may be anything: of another private deque, of a coroutine, of a life before. What counts
-        // is that the slot holds this record.
+        // The place may hold anything: the index of another private deque, a coroutine, or a value
+        // from an earlier life of the record. Only a slot that holds this record counts.
         if index >= tail || index < self.head.load(Ordering::Relaxed) {
             return false;
         }
@@ -272,8 +286,8 @@ impl PrivateDeque {
         self.head.load(Ordering::Relaxed) <= index || self.settle_cleared(place, index)
     }
 
-    /// The owner has cleared the slot of an item with this place, and met a thief: whether that one has
-    /// found the slot empty.
+    /// Decides a conflict: the owner has cleared the slot of the item with this place, and met a
+    /// thief. Returns `true` if the thief found the slot empty, so that the item is the owner's.
     #[cold]
     #[inline(never)]
     fn settle_cleared(&self, place: &AtomicUsize, index: usize) -> bool {
@@ -282,7 +296,7 @@ impl PrivateDeque {
         place.load(Ordering::Relaxed) == index
     }
 
-    /// The index above the newest item. For the owner.
+    /// The index above the newest item. Owner only.
     #[inline]
     pub(crate) fn tail(&self) -> usize {
         self.owned.tail.load(Ordering::Relaxed)
@@ -293,14 +307,14 @@ impl PrivateDeque {
         self.head.load(Ordering::Relaxed)
     }
 
-    /// Makes room if the ring is full, and clears a request: true if there was one.
+    /// Makes room if the ring is full, and clears a request. Returns `true` if there was one.
     ///
-    /// If a thief is here, there is room, and somebody is counted as searching (`searched` is a
-    /// look at that), the request stands: a thief's barrier may take longer than many tasks.
-    /// Whoever lies down meanwhile relies on the searcher. The thief itself need not be one
-    /// (isolate.rs).
+    /// The request stands if a thief holds the lock, there is room, and a worker is counted as
+    /// searching (`searched` tells): a thief's barrier may take longer than many tasks. A worker
+    /// that lies down meanwhile relies on the searcher. The thief itself need not be counted as one
+    /// (wait/isolation.rs).
     ///
-    /// For the owner.
+    /// Owner only.
     pub(crate) fn serve_requests(&self, searched: impl FnOnce() -> bool) -> bool {
         let _lock = match self.lock.try_lock() {
             Ok(lock) => lock,
@@ -315,21 +329,22 @@ impl PrivateDeque {
         }
         let head = self.head.load(Ordering::Relaxed);
         let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
-        // A swap: a request that comes just now must not be overwritten unseen.
-        // Without order: whoever has asked and lies down has fenced before it asked, or found a request and does so, and our
+        // A swap, so that a request that arrives now is not overwritten unseen. Relaxed suffices: a
+        // worker that lies down fences before it makes its request or finds one standing, and our
         // caller fences before it looks for sleepers.
         self.owned.full.store(head + capacity, Ordering::Relaxed);
         // MUTANT(private_deque.attend.limit): split
         self.owned.limit.swap(head + capacity, Ordering::Relaxed) == 0
     }
 
-    /// Whether one more item can be pushed, whatever a thief is about to read. For the owner.
+    /// Whether one more item can be pushed, whatever a thief may still have to read. Owner only.
     pub(crate) fn has_room(&self) -> bool {
         // MUTANT(private_deque.attend.room): true
         self.owned.tail.load(Ordering::Relaxed) < self.owned.full.load(Ordering::Relaxed)
     }
 
-    /// Moves the items together, into a larger ring if they fill more than half. Under the lock.
+    /// Closes the gaps between the items, and moves them to a larger ring if they fill more than
+    /// half. Under the lock.
     fn squeeze(&self, head: usize, tail: usize, capacity: usize) {
         let items: Vec<_> = (head..tail)
             .filter_map(|i| NonNull::new(self.slot(i).load(Ordering::Relaxed)))
@@ -343,13 +358,13 @@ impl PrivateDeque {
         }
         for (i, record) in items.iter().enumerate() {
             self.slot(head + i).store(record.as_ptr(), Ordering::Relaxed);
-            // SAFETY: a record in the ring is alive, and its place is ours under the lock.
+            // SAFETY: a record in the ring is alive, and the lock lets us write its place.
             unsafe { record.as_ref() }.place.store(head + i, Ordering::Relaxed);
         }
         self.owned.tail.store(head + items.len(), Ordering::Release);
     }
 
-    /// Whether there is anything that a `trim` would give back. For the owner.
+    /// Whether `trim` would give any memory back. Owner only.
     pub(crate) fn exceeds_bound(&self) -> bool {
         self.owned.mask.load(Ordering::Relaxed) >= INITIAL * 16 && self.is_empty()
     }
@@ -364,7 +379,7 @@ impl PrivateDeque {
         let old = self.owned.ring.swap(new_ring(INITIAL), Ordering::Relaxed);
         self.owned.mask.store(INITIAL - 1, Ordering::Relaxed);
         let head = self.head.load(Ordering::Relaxed);
-        // A request (0) stays; one that comes just now makes the exchange fail.
+        // A request (0) stays. A request that arrives now makes the exchange fail.
         let full = head + INITIAL;
         self.owned.full.store(full, Ordering::Relaxed);
         let limit = self.owned.limit.load(Ordering::Relaxed);
@@ -381,7 +396,7 @@ impl PrivateDeque {
         unsafe { free_ring(old, capacity) };
     }
 
-    /// An estimate of the number of items (cleared slots count).
+    /// Estimates the number of items, cleared slots included.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         let head = self.head.load(Ordering::Relaxed);
@@ -393,7 +408,7 @@ impl PrivateDeque {
         self.len() == 0
     }
 
-    /// Asks the owner to hand over, or to wake someone, at its next push.
+    /// Asks the owner to hand tasks over, or to wake a sleeper, at its next push.
     #[inline]
     pub(crate) fn request(&self) {
         if self.owned.limit.load(Ordering::Relaxed) != 0 {
@@ -404,7 +419,8 @@ impl PrivateDeque {
     /// Removes a portion of the items, the oldest first. A deque with fewer than `least` items
     /// gives none.
     ///
-    /// For the owner, who needs no barrier: it cannot race itself, and thieves are locked out.
+    /// For the owner, which needs no barrier: it cannot race with itself, and the lock keeps
+    /// thieves out.
     pub(crate) fn hand_over(
         &self,
         least: usize,
@@ -420,7 +436,7 @@ impl PrivateDeque {
         self.deliver(head, end, &mut to)
     }
 
-    /// As `hand_over`, the newest first.
+    /// As [`hand_over`](PrivateDeque::hand_over), the newest first.
     pub(crate) fn hand_over_newest(
         &self,
         least: usize,
@@ -467,8 +483,8 @@ impl PrivateDeque {
         self.deliver(head, end, &mut to)
     }
 
-    /// The first slot that `take` has not cleared, or the last that we look at: who joins the oldest task first
-    /// leaves nothing else behind. Under the lock.
+    /// The first slot that `take` has not cleared, or the end of the look. Skipping matters where a
+    /// parent joins its oldest child first, which leaves only cleared slots behind. Under the lock.
     fn first_full(&self, head: usize, tail: usize) -> usize {
         let end = tail.min(head + LOOK);
         (head..end).find(|i| !self.slot(*i).load(Ordering::Relaxed).is_null()).unwrap_or(end)
@@ -478,7 +494,7 @@ impl PrivateDeque {
         let mut count = 0;
         for index in from..end {
             if let Some(record) = NonNull::new(self.slot(index).load(Ordering::Relaxed)) {
-                // SAFETY: what was in the slot is ours now and alive.
+                // SAFETY: the item in the slot is ours now, with its run reference, so it is alive.
                 unsafe { record.as_ref() }.place.store(PUBLIC, Ordering::Relaxed);
                 to(record);
                 count += 1;
@@ -491,7 +507,7 @@ impl PrivateDeque {
 impl Drop for PrivateDeque {
     fn drop(&mut self) {
         let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
-        // SAFETY: exclusively ours.
+        // SAFETY: the deque is exclusively ours, and the ring has mask + 1 slots.
         unsafe { free_ring(self.owned.ring.load(Ordering::Relaxed), capacity) };
     }
 }
@@ -501,7 +517,7 @@ mod tests {
     use super::Portion;
 
     #[test]
-    fn an_owner_keeps_as_much_as_each_of_those_who_ask_gets() {
+    fn an_owner_keeps_as_much_as_each_taker_gets() {
         let given = |takers, len| Portion { takers, most: 64 }.of(len);
         assert_eq!([2, 3, 8, 9].map(|len| given(1, len)), [1, 2, 4, 5]);
         assert_eq!([1, 2, 3, 8, 9].map(|len| given(3, len)), [1, 1, 2, 6, 7]);

@@ -1,16 +1,16 @@
-//! The queues that every worker may take from.
+//! The public queues, from which every worker may take.
 //!
-//! They are those of crossbeam-deque. A simulated machine does not see the accesses inside that
-//! crate, so each call here declares the accesses that it makes to shared cache lines (as of
-//! crossbeam-deque 0.8). Outside a simulation the declarations compile to nothing. The two indices
-//! of a deque lie in one line, and those of an injector in one line each.
+//! They are crossbeam-deque's. A simulated machine does not see the accesses inside that crate, so
+//! each call here declares the accesses that it makes to shared cache lines (as of crossbeam-deque
+//! 0.8). Outside a simulation the declarations compile to nothing. The two indices of a deque share
+//! one line; the two of an injector have a line each.
 
 use crate::scheduler::queue::item::Item;
 use crate::shim::{Access, Line};
 use crossbeam_deque::Steal;
 
-/// So many items an owner hands over at most, until its public deque holds as many; a thief takes half
-/// of that.
+/// The most items that an owner hands over: it fills its public deque up to this number. A thief
+/// takes half of it.
 pub(crate) const BATCH: usize = 64;
 
 /// A worker's public deque, which the owner pops newest first.
@@ -58,7 +58,7 @@ impl Deque {
     }
 }
 
-/// The thieves' side of a [`Deque`], oldest first.
+/// The thieves' side of a [`Deque`], which yields the oldest item first.
 pub(crate) struct Thief {
     real: crossbeam_deque::Stealer<Item>,
     line: Line,
@@ -96,7 +96,8 @@ impl Thief {
         stolen
     }
 
-    /// Steals half of the items, at most `most`, and moves them to `to`. Returns `true` if there were any.
+    /// Steals half of the items, at most `most`, and moves them to `to`. Returns `true` if there
+    /// were any.
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn steal_batch(&self, to: &Deque, most: usize) -> bool {
         self.line.access(Access::Load);
@@ -112,7 +113,7 @@ impl Thief {
         self.line.access(Access::Update);
     }
 
-    /// A deque whose owner pops the newest item lets a thief take its batch only one by one.
+    /// From a deque whose owner pops the newest item, crossbeam takes a batch one item at a time.
     #[cfg_attr(feature = "sim", track_caller)]
     fn taken_to(&self, to: &Deque, before: usize, besides: usize) {
         let count = to.real.len() - before + besides;
@@ -121,7 +122,7 @@ impl Thief {
     }
 }
 
-/// A queue that all threads push to and all workers take from, first in first out.
+/// A FIFO queue that all threads push to and all workers take from.
 pub(crate) struct Injector {
     real: crossbeam_deque::Injector<Item>,
     head: Line,

@@ -1,27 +1,29 @@
-//! The run queue of a worker: its started tasks that are ready to go on, first in first out.
+//! A worker's run queue: its started tasks that are ready to go on, first in, first out.
 //!
-//! # What is in it
+//! # Contents
 //!
-//! A record is here from the moment that its task may go on (it has yielded: Suspended; or whoever
-//! cleared its PARKED bit has brought it home: still Parked) until the worker continues it: Running.
-//! A fresh task that `yield_to` starts next comes here too, and a migratable one that was taken out of a
-//! public queue. The queue holds no reference: a task that has not ended has its run reference.
+//! A record enters when its task may go on: the task has yielded (Suspended), or the waker that
+//! cleared its PARKED bit has brought it home (still Parked). The record leaves when the worker
+//! continues the task (Running). A fresh task that `yield_to` starts next comes here too, and so
+//! does a migratable task that was taken out of a public queue. The queue holds no reference: a
+//! task that has not ended has its run reference.
 //!
-//! # Who touches it
+//! # Access
 //!
-//! The worker, on its own thread, and nobody else. Others put what they wake into the inbox, which the
-//! worker empties into this queue before each decision. So the ends are plain cells, and nothing is
-//! locked or fenced. The link in the record is an atomic only because the inbox uses the same word, which
-//! many push to; a record is in one of the two at a time, and all accesses from here are relaxed. What a
-//! waker has done is handed over by the inbox.
+//! Only the worker touches its run queue, on its own thread. Other threads put the tasks that they
+//! wake into the inbox, which the worker empties into this queue before each decision. So the ends
+//! are plain cells, and the queue needs no lock and no fence. The link in the record is an atomic
+//! only because the inbox, which other threads push to, uses the same word. A record is in only one
+//! of the two at a time, and all accesses from here are relaxed. The inbox hands over what a waker
+//! has written.
 //!
 //! # Cost
 //!
-//! `push`, `push_front` and `pop` are a few loads and stores. `remove` turns the whole queue round
-//! once, so that the order of the others stays; it serves `yield_to`, which brings a task forward
-//! ([`Worker::bring_forward`](crate::scheduler::worker::Worker::bring_forward)), and a blocked worker that
-//! takes its own task back. A worker that is isolated has a queue like this for each scope that keeps
-//! ready tasks waiting (scheduler/wait/isolate.rs); `put_first` costs no more than a `push`.
+//! `push`, `push_front`, `pop` and `put_first` are a few loads and stores. `remove` pops and pushes
+//! each element once, which keeps the order of the others. It serves `yield_to`, which brings a
+//! task forward ([`Worker::bring_forward`](crate::scheduler::worker::Worker::bring_forward)), and a
+//! blocked worker that takes its own task back. An isolated worker has a queue like this for each
+//! scope that keeps ready tasks waiting (wait/isolation.rs).
 
 use crate::shim::atomic::Ordering;
 use crate::task::record::Record;
@@ -56,9 +58,9 @@ impl RunQueue {
         self.tail.set(record.as_ptr());
     }
 
-    /// Puts a record that is in no queue before all others.
+    /// Inserts a record that is in no queue before all others.
     pub(crate) fn push_front(&self, record: NonNull<Record>) {
-        // SAFETY: as for `push`.
+        // SAFETY: the caller has the task in hand, so the record is alive and its link unused.
         unsafe { record.as_ref() }.link.store(self.head.get(), Ordering::Relaxed);
         self.head.set(record.as_ptr());
         if self.tail.get().is_null() {
@@ -78,7 +80,7 @@ impl RunQueue {
         Some(head)
     }
 
-    /// Puts all that are in another queue, which is empty afterwards, before those that are here.
+    /// Moves all elements of `others` before the elements of this queue.
     pub(crate) fn put_first(&self, others: &RunQueue) {
         let Some(last) = NonNull::new(others.tail.replace(ptr::null_mut())) else { return };
         // SAFETY: records in a queue are alive, and their links are ours.
@@ -89,7 +91,7 @@ impl RunQueue {
         }
     }
 
-    /// Calls `f` for each, in order.
+    /// Calls `f` for each record, in order.
     pub(crate) fn for_each(&self, mut f: impl FnMut(NonNull<Record>)) {
         let mut at = self.head.get();
         while let Some(record) = NonNull::new(at) {
@@ -99,8 +101,8 @@ impl RunQueue {
         }
     }
 
-    /// Removes a record from the middle, at a cost that grows with the queue; false if it is not
-    /// here.
+    /// Removes a record from the middle, in time linear in the length of the queue. Returns `false`
+    /// if the record is not here.
     pub(crate) fn remove(&self, record: NonNull<Record>) -> bool {
         let last = self.tail.get();
         let mut found = false;
