@@ -1,15 +1,15 @@
 //! A thief goes back to its victim.
 //!
-//! A thief whose loop has run all of its loot looks into the public deque that the loot came out of
-//! before it gives up its coroutine. There is often more: the owner hands the next share over when
-//! it finds that the last one is gone (pick.rs). To become a searcher, find the same deque, leave
-//! the searchers, and switch to a new coroutine costs two thirds of the time between two stolen
-//! tasks.
+//! A thief that has run all of its loot looks once more into the public deque that the loot came
+//! from, before it gives up its coroutine. There is often more: the owner hands the next share over
+//! when it finds that the last one is gone (run_loop/pick.rs). The alternative costs two thirds of
+//! the time between two stolen tasks: become a searcher, find the same deque, leave the searchers,
+//! and switch to a new coroutine.
 //!
-//! Such a thief does not count as a searcher, so no producer relies on it. What it moves into its
-//! own deque is for a moment in neither deque. A worker that lies down, or stops searching, in that
-//! moment finds both empty. So the thief announces what has arrived as if it had produced it, as
-//! for a batch out of the injector.
+//! Such a thief does not count as a searcher, so no producer relies on it. The items that it moves
+//! into its own deque are for a moment in neither deque. A worker that lies down, or stops
+//! searching, in that moment finds both empty. So the thief announces the items that have arrived
+//! as if it had produced them, as for a batch from the injector.
 
 use crate::scheduler::queue::public::BATCH;
 use crate::scheduler::steal::loot::Loot;
@@ -21,11 +21,11 @@ use crate::task::record::Record;
 use crossbeam_deque::Steal;
 use std::ptr::NonNull;
 
-/// After so many returns a thief searches, since others may have work too.
+/// The number of returns after which a thief searches, since other workers may have work too.
 const RETURNS: u32 = 8;
 
 impl Worker {
-    /// A fresh task, claimed, out of the deque that this worker has stolen from last. For the loop.
+    /// Takes a fresh task, claimed, from the deque that this worker last stole from. For the loop.
     #[inline(never)]
     pub(crate) fn next_of_victim(&self) -> Option<NonNull<Record>> {
         let loot = self.loot.get()?;
@@ -36,7 +36,7 @@ impl Worker {
             || loot.returns == RETURNS
             || self.memory.exhausted.get()
             || shared.pressure.load(Ordering::Relaxed)
-            // What is offered is not for everybody, and the search knows for whom.
+            // Offered tasks are not for every worker; the search decides which worker takes them.
             || self.balance.invited.get()
             || self.anyone_offers()
             || self.is_to_stand_back()
@@ -58,12 +58,12 @@ impl Worker {
         self.loot.set(Some(Loot { taken: time, items, returns, ..loot }));
         self.announce_arrivals();
         let first = self.open(item);
-        // What is ready comes before the others.
+        // A ready task comes before the other items.
         if self.queues.ready.is_empty() { first.or_else(|| self.next_public()) } else { first }
     }
 
-    /// Announces items that have come into this worker's deque out of another queue. Between the two
-    /// they were in neither, so a worker that lay down meanwhile has not seen them.
+    /// Announces items that have come into this worker's deque from another queue. On the way they
+    /// were in neither, so a worker that lay down meanwhile has not seen them.
     pub(crate) fn announce_arrivals(&self) {
         if !self.queues.deque.is_empty() {
             self.shared().idle.notify(self.shared(), false);

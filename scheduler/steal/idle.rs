@@ -1,52 +1,60 @@
-//! Who sleeps, who searches, and how nobody sleeps through work.
+//! Which workers sleep and search, and why no worker sleeps through work.
 //!
 //! # States of a worker
 //!
 //! *active* (runs tasks) -> *searching* (looks at every queue; at most half of the workers) ->
-//! *sleeping*, or *napping* (sleeping with a timeout, see below) -> woken. One that finds half of them
-//! searching lingers for 5 to 40 us before it sleeps: often one of them is just being woken.
+//! *sleeping*, or *napping* (sleeping with a timeout, see below) -> woken. A worker that finds half
+//! of the workers searching lingers for 5 to 40 us before it sleeps, since a task of its own is
+//! often just being woken.
 //!
-//! # No wake is lost
+//! # No wake-up is lost
 //!
-//! Work appears in five places. For each there is a pair "store, fence, load" on both sides, so that
-//! either the producer sees the sleeper or the sleeper sees the work:
+//! Work appears in five places. In each, both sides store, fence and load, so either the producer
+//! sees the sleeper or the sleeper sees the work:
 //!
-//! | where | producer | sleeper |
+//! | place | producer | sleeper |
 //! | --- | --- | --- |
-//! | injector, public deques | push; fence; `sleepers > 0` and nobody searching: wake one | enter the list; fence; look |
-//! | a batch from the injector, or a victim's deque without a search, to a deque | push to the deque; as above | as above |
-//! | inbox, cut request of one worker | push; fence; its state is ASLEEP: wake it | state = ASLEEP; fence; look |
-//! | a private deque, a fork list | store tail; (light fence); load limit | ask every one; membarrier (a fence, if all others rest); look |
+//! | injector, public deques | push; fence; sleepers and no searcher: wake one | enter the list; fence; look |
+//! | a batch in transit (see below) | push to the deque; the same | the same |
+//! | inbox, `given_away`, wheel of one worker | store; fence; state ASLEEP: wake it | state = ASLEEP; fence; look |
+//! | private deque, fork list | store tail; light fence; load limit | request of every worker; barrier; look |
 //! | end of the runtime | flag; wake all | enter the list; fence; look |
 //!
-//! "Nobody searching" suffices, since a searcher that stops, with or without loot, first leaves the
-//! count, *fences*, and looks once more: if work is left it wakes the next one; so one is
-//! woken at a time and it wakes the next. A waker counts the woken one as searching on its behalf, so
-//! that a second producer does not wake another.
+//! A *batch in transit* is on its way to a deque: from the injector, or from a victim's deque
+//! without a search. The barrier is a membarrier, or a fence if all other workers rest
+//! ([`Idle::barrier`]).
 //!
-//! A sleeper relies on a searcher in the same way: as long as somebody searches it asks nobody, and leaves
-//! that to the searcher. So one that stops and finds somebody asleep asks in the sleeper's stead, with a
-//! membarrier and a look. It asks every private deque and every fork list, *its own too*: what it has found may
-//! be a task of its own that has been woken, and that spawns from then on.
+//! **A producer relies on a searcher.** If a worker searches, the producer wakes no other. A
+//! searcher that stops, with or without loot, first leaves the count, *fences*, and looks once
+//! more. If work is left, it wakes the next worker. So workers are woken one at a time, and each
+//! wakes the next. A waker counts the woken worker as searching, on its behalf, so that a second
+//! producer does not wake another one.
 //!
-//! An owner that finds itself asked relies on a searcher, too, if its private deque holds a lone task,
-//! which is not handed over: the request stands, and nobody is woken. It sees the count after its
-//! push, so the searcher leaves the count after that; and if somebody sleeps by then, that searcher
-//! looks for the task behind a membarrier.
+//! **A sleeper relies on a searcher.** While a worker searches, a worker that lies down makes no
+//! requests and leaves them to the searcher. So a searcher that stops and finds a sleeper makes the
+//! requests in the sleeper's stead, with a membarrier and a look. It sends them to every private
+//! deque and every fork list, *its own too*: the searcher may have found a task of its own that was
+//! woken, and that spawns from then on.
+//!
+//! **An owner relies on a searcher.** An owner that finds a request while its private deque holds a
+//! lone task does not hand the task over. The request stands, and the owner wakes no worker. The
+//! owner reads the count of searchers after its push, so the searcher leaves the count after the
+//! push. If there is a sleeper by then, that searcher looks for the task behind a membarrier.
 //!
 //! # Naps
 //!
-//! A thief whose loot was gone within 600 ns, or 100 ns for each item, does more harm than good: it takes
-//! cache lines from a worker that would have been done sooner alone. It naps, unasked by private deques, for a
-//! time that doubles up to a millisecond for each worker that naps, so that all of them together look about
-//! once in a millisecond. It does so as long as some worker goes on spawning, or has something left in its
-//! private deque; else it goes to sleep in earnest. An idle runtime has no timer.
+//! A thief whose loot was gone within 600 ns, or 100 ns per item, does more harm than good: it
+//! takes cache lines from a worker that alone would have been done sooner. Such a thief naps, and
+//! makes no requests of private deques. The nap doubles up to a millisecond for each napping
+//! worker, so that all of them together look about once in a millisecond. The thief goes on napping
+//! while some worker goes on spawning, or has an item left in its private deque. Otherwise it goes
+//! to sleep. An idle runtime has no timer.
 //!
-//! One that naps is woken for its own inbox, and by a producer that has put something into the injector
-//! from outside, or a searcher that leaves something there, if nobody is asleep and nobody searches. And one
-//! whose loot was worth it wakes the next.
+//! A napping worker is woken for its own inbox. It is also woken by a producer that has pushed into
+//! the injector from outside, or by a searcher that leaves an item there, if no worker is asleep
+//! and none searches. A thief whose loot was worth stealing wakes the next napping worker.
 //!
-//! The lists are behind a mutex: entering and leaving one costs a futex call anyway.
+//! The lists are behind a mutex: a worker that enters or leaves one pays for a futex call anyway.
 
 use crate::shim::asymmetric::heavy;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -68,12 +76,13 @@ impl Sleeper {
         Sleeper { state: AtomicU32::new(AWAKE), thread: OnceLock::new() }
     }
 
-    /// Introduces the worker's thread. Before it sleeps for the first time.
+    /// Registers the worker's thread. Called before the worker sleeps for the first time.
     pub(crate) fn introduce(&self) {
         let _ = self.thread.set(thread::current());
     }
 
-    /// Panics if its worker is simulated, and the caller is not: what that does comes at another time in each run.
+    /// Panics if the worker is simulated and the caller is not: the effect of such a call comes at
+    /// a different time in each run.
     pub(crate) fn assert_reachable(&self) {
         self.thread.get().into_iter().for_each(assert_reachable);
     }
@@ -114,11 +123,11 @@ fn park_timeout(_: Duration) {
 
 #[derive(Default)]
 struct Lists {
-    /// Woken by any work.
+    /// Workers that any work wakes.
     asleep: Vec<usize>,
-    /// Woken by the injector only, if nobody is asleep.
+    /// Workers that only the injector wakes, and only if no worker is asleep.
     napping: Vec<usize>,
-    /// Taken off a list to search, already counted, and not up yet.
+    /// Workers taken off a list to search. They are counted already, and not up yet.
     chosen: Vec<usize>,
 }
 
@@ -129,16 +138,16 @@ impl Lists {
     }
 }
 
-/// Which workers sleep and search.
+/// The workers that sleep and search.
 pub(crate) struct Idle {
     lists: Mutex<Lists>,
-    /// Lengths of the first two lists, for a look without the lock. In one word: read one after the other, one
-    /// who gets up and lies down again meanwhile would be counted twice.
+    /// Lengths of the first two lists, to be read without the lock. They share one word: with two
+    /// loads, a worker that gets up and lies down again in between would be counted twice.
     lengths: AtomicU64,
     searching: AtomicU32,
 }
 
-/// How many sleep, and how many nap.
+/// The numbers of sleeping and napping workers.
 #[derive(Clone, Copy)]
 struct Lengths {
     asleep: u32,
@@ -160,14 +169,14 @@ impl Lengths {
 pub(crate) enum Rest {
     Sleep,
     Nap(Duration),
-    /// As one that sleeps, or when the time is up.
+    /// As `Sleep`, with a timeout.
     SleepFor(Duration),
-    /// Wakes for its own inbox only, or when the time is up.
+    /// Wakes only for its own inbox, or at the timeout.
     BlockedFor(Duration),
 }
 
 impl Rest {
-    /// The same, for `time` at most.
+    /// The same rest, for `time` at most.
     pub(crate) fn at_most(self, time: Duration) -> Rest {
         match self {
             Rest::Sleep => Rest::SleepFor(time),
@@ -178,12 +187,12 @@ impl Rest {
     }
 }
 
-/// What ended a rest.
+/// The reason why a rest ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Roused {
-    /// Chosen to search; already counted.
+    /// Chosen to search, and already counted as a searcher.
     ToSearch,
-    /// For its own inbox, or the time is up, or it found something itself.
+    /// Woken for its own inbox or by the timeout, or found something itself.
     ForItself,
 }
 
@@ -202,7 +211,8 @@ impl Idle {
 
     fn publish(&self, lists: &Lists) {
         let (asleep, napping) = (lists.asleep.len() as u32, lists.napping.len() as u32);
-        // Release: who is counted has pushed what it has pushed. See `barrier`.
+        // Release: an observer that counts a worker as resting sees all that it pushed before. See
+        // `barrier`.
         // MUTANT(idle.lengths.published): relaxed
         self.lengths.store(Lengths { asleep, napping }.word(), Ordering::Release);
     }
@@ -211,7 +221,7 @@ impl Idle {
         Lengths::of(self.lengths.load(order))
     }
 
-    /// Enters the searchers, unless half of `workers` search already.
+    /// Enters the searchers. Returns `false` if half of `workers` search already.
     pub(crate) fn start_searching(&self, workers: usize) -> bool {
         if self.searching.load(Ordering::Relaxed) as usize * 2 >= workers {
             return false;
@@ -221,8 +231,8 @@ impl Idle {
         true
     }
 
-    /// Leaves the searchers. The caller then looks once more for work that is left, and passes what
-    /// it finds to [`Idle::wake_one`].
+    /// Leaves the searchers. The caller then looks once more for work that is left. If it finds
+    /// any, it calls [`Idle::wake_one`].
     pub(crate) fn stop_searching(&self) {
         // MUTANT(idle.count.leave): split
         self.searching.fetch_sub(1, Ordering::Relaxed);
@@ -244,16 +254,16 @@ impl Idle {
         (asleep + napping) as usize
     }
 
-    /// Public work has appeared: somebody shall look for it. After the push.
+    /// Wakes a worker for public work. Called after the push.
     ///
-    /// `nappers`: whether the work is worth waking one that naps.
+    /// `nappers`: whether the work is worth waking a napping worker.
     pub(crate) fn notify(&self, sleepers: &impl Sleepers, nappers: bool) {
         // MUTANT(idle.notify.fence): skip
         fence(Ordering::SeqCst);
         self.wake_one(sleepers, nappers);
     }
 
-    /// Wakes one worker to search, if nobody searches.
+    /// Wakes one worker to search, if no worker searches.
     pub(crate) fn wake_one(&self, sleepers: &impl Sleepers, nappers: bool) {
         loop {
             let Lengths { asleep, napping } = self.lengths(Ordering::Relaxed);
@@ -261,7 +271,7 @@ impl Idle {
             if resting == 0 || self.searching.load(Ordering::Relaxed) > 0 {
                 return;
             }
-            // Counted on behalf of the one to be woken, before it is chosen.
+            // Counted on behalf of the worker to be woken, before it is chosen.
             // MUTANT(idle.wake.claim): split
             if self.searching.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err()
             {
@@ -274,14 +284,14 @@ impl Idle {
             if self.rouse(sleepers, chosen) {
                 return;
             }
-            // Those in the list have got up by themselves. Meanwhile another producer may have seen
-            // our count and left its item to the one we did not find: look again.
+            // The workers in the list have got up by themselves. Meanwhile another producer may
+            // have seen our count and left its item to the worker that we did not find: look again.
             self.stop_searching();
             // MUTANT(idle.wake.again): first return
         }
     }
 
-    /// Wakes one that naps to search, if nobody searches.
+    /// Wakes one napping worker to search, if no worker searches.
     pub(crate) fn wake_napper(&self, sleepers: &impl Sleepers) {
         let relaxed = Ordering::Relaxed;
         // MUTANT(idle.wake_napper.claim): split
@@ -290,13 +300,13 @@ impl Idle {
         }
         if !self.rouse(sleepers, |lists| lists.napping.pop()) {
             self.stop_searching();
-            // For what was left to us meanwhile.
+            // For an item that a producer has left to us meanwhile.
             // MUTANT(idle.wake_napper.again): skip
             self.wake_one(sleepers, true);
         }
     }
 
-    /// Rouses the one that is chosen from the lists, already counted as searching.
+    /// Rouses the worker that `choose` takes from the lists; it is counted as searching already.
     fn rouse(
         &self,
         sleepers: &impl Sleepers,
@@ -313,22 +323,24 @@ impl Idle {
         chosen.is_some()
     }
 
-    /// How many search, or have been woken to.
+    /// The number of workers that search, or have been woken to.
     pub(crate) fn searching(&self) -> usize {
         self.searching.load(Ordering::Relaxed) as usize
     }
 
-    /// Whether anybody searches, or has been woken to.
+    /// Whether any worker searches, or has been woken to.
     pub(crate) fn anyone_searching(&self) -> bool {
         self.searching() > 0
     }
 
-    /// A barrier in all workers that do not rest, between requests that the caller has made and a look
-    /// at what they have pushed. `others` is how many may rest, the caller too if it has lain down.
+    /// A barrier in all workers that do not rest, between the caller's requests and its look at
+    /// their pushes. `others` is the number of workers that may rest, including the caller if it
+    /// has lain down.
     ///
-    /// If all rest, a fence will do: one that gets up by now is out of its list, *fences*, and reads the
-    /// requests at its next push; either it sees them, or we see that it does not rest. And what one that
-    /// rests had pushed before is seen with its count.
+    /// If all of them rest, a fence suffices. A worker that gets up by now is out of its list,
+    /// *fences*, and reads the request at its next push. So either it sees the request, or the
+    /// caller sees that it does not rest. The earlier pushes of a resting worker are visible with
+    /// its count.
     pub(crate) fn barrier(&self, others: usize) {
         // MUTANT(idle.barrier.fence): skip
         fence(Ordering::SeqCst);
@@ -337,9 +349,11 @@ impl Idle {
         }
     }
 
-    /// What a searcher does that has left the count while somebody rests: whether anything is left. `left` is a look at all public
-    /// queues and at what is private to anybody; `ask` asks every private deque and fork list, one's own too: who lay down while the
-    /// searcher was counted has left that to it, and what it has found may be a task that spawns.
+    /// The last look of a searcher that has left the count while workers rest. Returns whether any
+    /// work is left. `left` looks at all public queues and at all private work. `ask` makes a
+    /// request of every private deque and fork list, the searcher's own too: a worker that lay down
+    /// while the searcher was counted has left that to it, and the searcher may have found a task
+    /// that spawns.
     pub(crate) fn look_after_search(
         &self,
         others: usize,
@@ -351,8 +365,9 @@ impl Idle {
             // MUTANT(idle.after_search.ask): skip
             ask();
         }
-        // A push that the first look has missed may have missed the request; one that the second look
-        // misses has not: there is a barrier between the two, as in `look_before_sleep`.
+        // A push that the first look misses may also have missed the request. A push that the
+        // second look misses has seen the request: the barrier between the two looks ensures that,
+        // as in `look_before_sleep`.
         left()
             // MUTANT(idle.after_search.again): false
             || asks && {
@@ -362,8 +377,9 @@ impl Idle {
             }
     }
 
-    /// What one looks for that has lain down, besides what is its own: whether there is something. `ask` asks the others, and
-    /// `private` is a look at what they have in their private deques and rows of forks.
+    /// The look of a worker that has lain down, at all work but its own. Returns whether there is
+    /// any. `ask` makes a request of all other workers, and `private` looks at their private deques
+    /// and fork lists.
     pub(crate) fn look_before_sleep(
         &self,
         workers: usize,
@@ -371,7 +387,7 @@ impl Idle {
         ask: impl FnOnce(),
         private: impl FnOnce() -> bool,
     ) -> bool {
-        // Whoever searches looks again when it stops, and wakes us if work is left.
+        // A searcher looks again when it stops, and wakes us if work is left.
         if self.anyone_searching() {
             return false;
         }
@@ -380,13 +396,14 @@ impl Idle {
         }
         // MUTANT(idle.before_sleep.ask): skip
         ask();
-        // What they push from now on they notice the request with.
+        // From here on, each of their pushes sees the request.
         // MUTANT(idle.before_sleep.barrier): skip
         self.barrier(workers);
         public() || private()
     }
 
-    /// Something has been put where only `worker` looks. After the push. Whether it was asleep.
+    /// Wakes `worker` if it sleeps, after a push or store that only this worker reads. Returns
+    /// whether it was asleep.
     pub(crate) fn notify_worker(&self, sleepers: &impl Sleepers, worker: usize) -> bool {
         // MUTANT(idle.notify_worker.fence): skip
         fence(Ordering::SeqCst);
@@ -397,7 +414,7 @@ impl Idle {
         lists.remove(worker);
         self.publish(&lists);
         drop(lists);
-        // It may have been chosen by `wake_one` meanwhile: roused twice is roused.
+        // `wake_one` may have chosen this worker meanwhile. To rouse it twice does no harm.
         sleepers.sleeper(worker).rouse();
         true
     }
@@ -438,7 +455,7 @@ impl Idle {
         let chosen = lists.chosen.len() < before;
         self.publish(&lists);
         drop(lists);
-        // Before it pushes anything: see `barrier`.
+        // Before this worker pushes anything: see `barrier`.
         fence(Ordering::SeqCst);
         me.state.store(AWAKE, Ordering::Relaxed);
         if chosen { Roused::ToSearch } else { Roused::ForItself }

@@ -1,42 +1,43 @@
-//! What a thief has stolen last: whether it was worth it, and whose it was.
+//! The last loot of a thief: whether it was worth stealing, and from which worker it came.
 
 use crate::shim::time::{Duration, Instant, now};
 
-/// Loot that lasts less was not worth stealing, ...
+/// Loot that lasts less than this was not worth stealing.
 const SHORT: Duration = Duration::from_nanos(600);
-/// ... nor was that of which an item lasts less: its spawner would have been done with it sooner.
+/// Nor was loot that lasts less than this per item: its spawner would have finished it sooner.
 const SHORT_ITEM: Duration = Duration::from_nanos(100);
 
-/// What was stolen last.
+/// The items that were last stolen.
 #[derive(Clone, Copy)]
 pub(crate) struct Loot {
     pub(super) taken: Instant,
     pub(super) items: usize,
-    /// Fibers that the thief had.
+    /// The thief's coroutines at the time.
     pub(super) live: u32,
-    /// The worker that it was stolen from, if the thief may look there again.
+    /// The victim, if the thief may go back to it.
     pub(super) victim: Option<usize>,
-    /// How often it has done so without a search.
+    /// How often the thief has gone back to it without a search.
     pub(super) returns: u32,
 }
 
 impl Loot {
-    /// Items that a thief with `live` coroutines has taken now.
+    /// Loot of `items` items, taken now by a thief with `live` coroutines.
     pub(crate) fn new(items: usize, live: u32, victim: Option<usize>) -> Loot {
         Loot { taken: now(), items, live, victim, returns: 0 }
     }
 
-    /// For how long the thief has been busy with it.
+    /// How long the loot has kept the thief busy.
     pub(crate) fn lasted(&self, time: Instant) -> Duration {
         time - self.taken
     }
 
-    /// Whether it was gone so soon that it was not worth stealing.
+    /// Whether the loot was gone so soon that it was not worth stealing.
     pub(crate) fn was_short(&self, time: Instant) -> bool {
         self.lasted(time) < SHORT.max(SHORT_ITEM * self.items as u32)
     }
 
-    /// Whether no task of it waits, if the thief has so many coroutines besides the one of its loop.
+    /// Whether no task of the loot waits. `others` is the number of the thief's coroutines besides
+    /// the one of its loop.
     pub(crate) fn is_done(&self, others: u32) -> bool {
         others <= self.live
     }

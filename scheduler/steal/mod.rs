@@ -1,10 +1,11 @@
-//! A worker without work: its search for some, and its sleep.
+//! A worker without work: its search for work, and its sleep.
 //!
 //! | | |
 //! | --- | --- |
-//! | `search` | over the other workers' queues, with requests to those whose tasks are private |
-//! | `loot`, `back` | what a thief remembers of its last victim, to which it goes back |
-//! | `idle` | sleep, and who wakes whom |
+//! | `search` | searches the queues of the other workers, and requests private work |
+//! | `loot` | the last loot of a thief, and its victim |
+//! | `back` | a thief goes back to its victim without a search |
+//! | `idle` | sleep and wake-ups |
 
 mod back;
 pub(crate) mod idle;

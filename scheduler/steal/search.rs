@@ -1,11 +1,12 @@
-//! What a worker does when it has nothing: search, back off, sleep.
+//! A worker that has nothing to do: it searches, backs off and sleeps.
 //!
-//! A searcher looks into the injector and the public deques of the others in random order. If one has
-//! work only in its private deque, it asks; an owner that spawns answers at its next push. No answer
-//! within a few microseconds means a long computation, and the searcher takes by force: a membarrier,
-//! which costs both sides 2 us, so it must be worth it.
+//! A searcher looks into the injector and into the public deques of the others, beginning at a
+//! random worker. If a worker has only private work, the searcher makes a request, and an owner
+//! that spawns serves it at its next push. An owner that does not answer within a few microseconds
+//! is in a long computation. The searcher then takes by force: with a membarrier, which costs both
+//! sides 2 us, so the loot must be worth it.
 //!
-//! See idle.rs for who may search and how nobody sleeps through work.
+//! idle.rs tells which workers may search, and why none sleeps through work.
 
 use crate::scheduler::queue::public::BATCH;
 use crate::scheduler::stacks::exhaustion;
@@ -21,34 +22,35 @@ use crate::shim::{Fault, fault, point, searches, spin_loop};
 use crate::task::words::tree::WorkerNumber;
 use crossbeam_deque::Steal;
 
-/// How long a searcher waits for an answer before it takes by force: as long as that takes, which
-/// is 3 us on a machine of its own and more than 20 in some virtual ones. Both it and the owner
-/// lose that time. In between these bounds.
+/// How long a searcher waits for an answer before it takes by force: as long as taking by force
+/// takes on average, between these bounds. That is 3 us on a physical machine, and more than 20 us
+/// on some virtual ones. Both the searcher and the owner lose that time.
 const PATIENCE: Duration = Duration::from_micros(3);
 const LONGEST_PATIENCE: Duration = Duration::from_micros(50);
-/// How long it searches before it lets others have the processor at each turn, and at all.
+/// How long a worker searches before it yields the processor at each turn, and how long it searches
+/// at all.
 const POLITE: Duration = Duration::from_micros(2);
 const SEARCH: Duration = Duration::from_micros(20);
-/// The most for one whose last loot has lasted for half as long: most likely there is more of that
-/// kind soon.
+/// The upper bound for a worker whose last loot lasted half as long: most likely there is more of
+/// that kind soon.
 const LONGEST_SEARCH: Duration = Duration::from_micros(40);
-/// The same if all others rest, so that work can only come from outside.
+/// The length of a search if all others rest, so that work can only come from outside.
 const SEARCH_ALONE: Duration = Duration::from_micros(5);
-/// How long a worker that may not search, as enough others do, waits for its own tasks to be woken
-/// or to be let in among the searchers, ...
+/// How long a worker that may not search, since enough others do, waits for a task of its own to be
+/// woken or for a place among the searchers.
 const LINGER: Duration = Duration::from_micros(20);
-/// ... and without any tasks, where the workers have to share the processors.
+/// The same for a worker without tasks, where the workers share the processors.
 const LINGER_SHARING: Duration = Duration::from_micros(5);
-/// So often in a fork list it waits for those without a search.
+/// How many times in a row a worker waits for its own tasks without a search.
 const AWAITED: u8 = 16;
-/// So often a search takes by force and finds nothing left, before it is given up: what comes and goes
-/// within `PATIENCE` is too short as well.
+/// Forced steals that may come back empty before the search is given up: tasks that come and go
+/// within `PATIENCE` are too short to steal.
 const VAIN: u32 = 2;
 const FIRST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
-/// What has been in use so recently is kept warm by a worker that has nothing to do.
+/// An idle worker keeps memory warm that has been in use within this time.
 const KEEP: Duration = Duration::from_millis(10);
-/// As long as no stack can be had.
+/// Bounds of a nap during stack exhaustion.
 const FIRST_FAMINE: Duration = Duration::from_micros(100);
 const LONGEST_FAMINE: Duration = Duration::from_millis(16);
 
@@ -59,23 +61,23 @@ struct Asked {
     spawned: u64,
 }
 
-/// What a worker remembers from one search to the next.
+/// The state that a worker keeps from one search to the next.
 pub(crate) struct Searcher {
     /// The next nap, if the last loot was short.
     nap: Duration,
-    /// Tasks spawned by all workers when the last nap began.
+    /// Tasks that all workers had spawned when the last nap began.
     spawned: u64,
-    /// How long it takes to take something by force, on average.
+    /// How long taking by force takes, on average.
     force: Duration,
     /// The next nap, if there are no stacks.
     famine: Duration,
-    /// For how long the last loot has lasted, if this worker has not rested since.
+    /// How long the last loot has lasted, if this worker has not rested since.
     lasted: Duration,
-    /// Already counted as searching, by the one that woke us.
+    /// Already counted as searching, by the waker.
     counted: bool,
-    /// So many searches in a fork list were over because a task of the worker's own had been woken.
+    /// The number of searches in a row that ended because a task of this worker had been woken.
     awaited: u8,
-    /// When memory was last given back, and what the worker had used by then.
+    /// When memory was last given back, and how much the worker had used by then.
     tidied: Option<(Instant, Usage)>,
 }
 
@@ -138,7 +140,8 @@ impl Searcher {
                 return;
             }
             self.starve(worker);
-            // Woken to search, or not: it is others that have stacks.
+            // Woken to search or not, this worker leaves the count: it is the others that have
+            // stacks.
             self.settle_count(worker);
             return;
         }
@@ -151,8 +154,8 @@ impl Searcher {
         }
         self.settle_count(worker);
         self.rest(worker);
-        // Woken to search: do that now. Running anything while counted as a searcher would keep
-        // every other worker asleep.
+        // Woken to search: do that now. A worker that ran anything while counted as a searcher
+        // would keep every other worker asleep.
         if self.counted {
             self.search(worker);
             self.settle_count(worker);
@@ -166,21 +169,24 @@ impl Searcher {
         } else {
             self.nap = Duration::ZERO;
             self.lasted = loot.lasted(time);
-            // It was worth it: perhaps for those that nap, too. They tell each other, one by one.
+            // The loot was worth stealing: perhaps there is some for a napping worker, too. Each
+            // wakes the next.
             worker.shared().idle.wake_napper(worker.shared());
         }
     }
 
-    /// The more workers nap, the longer: so many looks in a millisecond are enough for all together.
+    /// Doubles the nap, up to a bound that grows with the number of napping workers: together they
+    /// need only so many looks per millisecond.
     fn nap_longer(&mut self, worker: &Worker) {
         let longest = LONGEST_NAP * worker.shared().idle.napping().max(1);
         self.nap = (self.nap * 2).clamp(FIRST_NAP, longest);
     }
 
-    /// True if there is something to run now.
+    /// Returns `true` if there is something to run now.
     fn search(&mut self, worker: &Worker) -> bool {
-        // Probably it is so again. Whoever leaves the searchers has to see to those who sleep, which costs more
-        // than such a wait. But one that never searched would leave all work to the others.
+        // Probably a task of our own is woken again. A worker that leaves the searchers has to look
+        // for work on behalf of the sleepers, which costs more than this wait. But a worker that
+        // never searched would leave all work to the others.
         if !self.counted && (1..AWAITED).contains(&self.awaited) && worker.live() > 0 {
             spin_until(LINGER, || {
                 worker.has_ready() || worker.has_fresh() || worker.shared().is_stopping()
@@ -232,8 +238,8 @@ impl Searcher {
                 None => {
                     asked = self.ask(worker, time);
                     if asked.is_none() && !asked_all {
-                        // A loop that could share what is left of it looks for requests; one who forks now
-                        // and then notices it when he does.
+                        // A loop that could share its remaining iterations looks for requests. A
+                        // task that forks now and then notices one when it forks.
                         others(worker).for_each(Remote::request);
                         asked_all = true;
                     }
@@ -250,8 +256,8 @@ impl Searcher {
             if time - start >= POLITE { thread::yield_now() } else { spin_loop() }
         }
         if found {
-            // The next thing that this worker takes is a task out of its own deque or the injector, unless
-            // it has something that comes before: that might wait for the very task.
+            // The next thing that this worker takes is a task from its own deque or the injector,
+            // unless it has something that comes before: that task might wait for the very task.
             let before = worker.has_ready()
                 || !worker.queues.dedicated.get().is_null()
                 || !worker.remote.private.is_empty()
@@ -261,19 +267,19 @@ impl Searcher {
         found
     }
 
-    /// Leaves the searchers, if counted, and sees to it that somebody looks for what is left.
+    /// Leaves the searchers, if counted, and wakes a worker if work is left.
     fn settle_count(&mut self, worker: &Worker) {
         self.leave_search(worker, 0);
     }
 
-    /// As `settle_count`, where so many tasks of the injector or the worker's own deque are its own next:
-    /// `Worker::run_until_idle` sees to it that they are.
+    /// As `settle_count`. `next` is the number of tasks in the injector or the worker's own deque
+    /// that this worker takes next: `Worker::run_until_idle` makes sure that it does.
     fn leave_search(&mut self, worker: &Worker, next: usize) {
         if !std::mem::replace(&mut self.counted, false) {
             return;
         }
         let shared = worker.shared();
-        // Whoever has set a timer meanwhile has woken nobody, and left it to us.
+        // A worker that has set a timer meanwhile has woken no worker, and relied on this one.
         worker.clockwork.watches.set(true);
         shared.idle.stop_searching();
         if shared.idle.resting() == 0 {
@@ -286,7 +292,8 @@ impl Searcher {
         };
         let ask = || shared.remotes().for_each(Remote::request);
         if shared.idle.look_after_search(shared.workers() - 1, ask, left) {
-            // As the producer would have, had there been no searcher. Its own deque comes before the injector.
+            // Wakes as the producer would have done without a searcher. This worker takes from its
+            // own deque before the injector.
             let injected = next.saturating_sub(worker.queues.deque.len());
             shared.idle.wake_one(shared, shared.injector.len() > injected);
         } else {
@@ -309,7 +316,7 @@ impl Searcher {
             if remote.index == worker.remote.index || offers() {
                 continue;
             }
-            // Retry means that another thief is at it: move on to the next victim.
+            // A Retry means that another thief is at it: move on to the next victim.
             point();
             if remote.thief.is_empty() || fault(Fault::Steal) {
                 continue;
@@ -332,7 +339,7 @@ impl Searcher {
         false
     }
 
-    /// Asks the first worker with something in its private deque.
+    /// Makes a request of the first worker that has private work.
     fn ask(&self, worker: &Worker, since: Instant) -> Option<Asked> {
         let shared = worker.shared();
         let count = shared.workers();
@@ -348,8 +355,8 @@ impl Searcher {
         self.force.clamp(PATIENCE, LONGEST_PATIENCE)
     }
 
-    /// How long to look out for work: `time`, or twice as long as the last loot has lasted, if that is
-    /// longer. Where the workers share the processors, others have something better to do.
+    /// How long to look out for work: `time`, or twice as long as the last loot has lasted if that
+    /// is longer. Where the workers share the processors, the others can use the time better.
     fn patient(&self, worker: &Worker, time: Duration) -> Duration {
         if worker.shared().has_processors {
             (self.lasted * 2).clamp(time, LONGEST_SEARCH)
@@ -358,8 +365,8 @@ impl Searcher {
         }
     }
 
-    /// Steals from the front of one that has not answered. `spawned`: how many tasks it had spawned when
-    /// it was asked.
+    /// Steals from the private deque or fork list of a worker that has not answered. `spawned` is
+    /// the number of tasks that it had spawned at the time of the request.
     fn take_by_force(&mut self, worker: &Worker, victim: usize, spawned: u64) -> bool {
         let remote = worker.shared().remote(victim);
         if !remote.has_private() {
@@ -382,7 +389,8 @@ impl Searcher {
             looted(worker, usize::from(kept.is_some()), Some(victim));
             kept.into_iter().for_each(|first| worker.run_next_or_offer(first));
             if silent {
-                // It computes, and would not have come to them soon: not to be judged by their length.
+                // The victim computes, and would not have come to these tasks soon: they are not to
+                // be judged by their length.
                 worker.loot.set(None);
                 self.nap = Duration::ZERO;
             }
@@ -390,7 +398,7 @@ impl Searcher {
         taken > 0
     }
 
-    /// There are tasks, or another worker has some, but no stacks.
+    /// Rests while there are tasks, here or at another worker, but no stacks.
     fn starve(&mut self, worker: &Worker) {
         self.famine = (self.famine * 2).clamp(FIRST_FAMINE, LONGEST_FAMINE);
         let rested = exhaustion::rest(worker, self.famine);
@@ -400,9 +408,10 @@ impl Searcher {
         self.counted |= rested == Some(Roused::ToSearch);
     }
 
-    /// Gives back what a sleeping worker should not hold on to. Not what it has used since the last time: one
-    /// that waits for another worker for a moment needs it again, and a burst of tasks is often followed by
-    /// the next. Some: when to come again for that.
+    /// Gives back memory that a sleeping worker should not keep. Memory that it has used since the
+    /// last call stays: a worker that waits for another one for a moment needs it again, and a
+    /// burst of tasks is often followed by the next. Returns when to come again for the memory that
+    /// stays, if any does.
     fn tidy(&mut self, worker: &Worker) -> Option<Duration> {
         worker.dismiss_spare();
         worker.housekeeping();
@@ -424,7 +433,7 @@ impl Searcher {
         let (shared, used) = (worker.shared(), usage.stacks.wrapping_sub(before.stacks) as usize);
         while worker.memory.stacks.borrow_mut().trim(&shared.stacks, used) {
             if worker.has_ready() || worker.has_fresh() {
-                // The next time goes on with it, also if another worker was faster.
+                // The next call goes on with it, even if another worker was faster.
                 return Some(KEEP);
             }
         }
@@ -440,11 +449,11 @@ impl Searcher {
         self.famine = Duration::ZERO;
         self.lasted = Duration::ZERO;
         let spawned: u64 = others(worker).map(|r| r.counters.spawned.get()).sum();
-        // A nap in which nobody has spawned anything is followed by sleep in earnest, unless there is
-        // something that would keep us from it.
+        // After a nap in which no worker has spawned anything comes sleep, unless a worker still
+        // has private work.
         let busy = || spawned != self.spawned || others(worker).any(Remote::has_private);
         let rest = if !self.nap.is_zero() && busy() {
-            // As long as others spawn: one nap may follow the other for ever.
+            // While others spawn, nap may follow nap for ever.
             if self.tidied.is_none_or(|(last, _)| now() - last >= KEEP) {
                 self.tidy(worker);
             }
@@ -476,7 +485,8 @@ impl Searcher {
         });
         self.counted |= roused == Roused::ToSearch;
         worker.end_rest();
-        // Woken to search or not: foreign code may be called, and nobody is woken as long as one who runs that counts.
+        // Whether woken to search or not, leave the count first: foreign code may be called, and
+        // while a counted worker runs it no other worker is woken.
         worker.fire_overdue(|| self.settle_count(worker));
         if let Rest::Nap(time) = rest {
             // One more look; short loot makes the next nap longer.
@@ -491,18 +501,20 @@ impl Searcher {
     }
 }
 
-/// Something was stolen, of which so many items are not in the deque.
+/// Records a steal. `besides` is the number of stolen items that are not in the deque.
 fn looted(worker: &Worker, besides: usize, victim: Option<usize>) {
     worker.counters().steals.add(1);
     let items = worker.queues.deque.len() + besides;
     worker.loot.set(Some(Loot::new(items, worker.live(), victim)));
 }
 
-/// For a worker that may not search, as enough others do: looks out for a while for what comes to it by
-/// itself, as a task that waits for another worker's is often woken sooner than a thread could be put to
-/// sleep; and for a searcher that leaves, as one whose task this worker has just woken soon does.
+/// For a worker that may not search, since enough others do: looks out for work that comes by
+/// itself. A task that waits for another worker's task is often woken sooner than a thread could be
+/// put to sleep. Also waits for a searcher to leave, as one soon does if this worker has just woken
+/// its task.
 ///
-/// Whether there is something to run now; `None` if it has been let in among the searchers.
+/// Returns whether there is something to run now, or `None` if the worker has entered the
+/// searchers.
 fn linger(worker: &Worker, time: Duration) -> Option<bool> {
     let shared = worker.shared();
     let found = || worker.has_ready() || worker.has_fresh();
@@ -519,7 +531,7 @@ fn linger(worker: &Worker, time: Duration) -> Option<bool> {
     if let_in { None } else { Some(found()) }
 }
 
-/// The others' remote parts.
+/// The remote parts of the other workers.
 fn others(worker: &Worker) -> impl Iterator<Item = &Remote> {
     let me: WorkerNumber = worker.number();
     worker.shared().remotes().filter(move |remote| remote.number != me)
