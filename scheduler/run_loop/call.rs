@@ -19,7 +19,7 @@ pub(crate) fn start(worker: &Worker, record: NonNull<Record>) -> StillCounted {
     call(worker, record)
 }
 
-/// As `start`, without counting it.
+/// As [`start`], without counting the task.
 #[inline(always)]
 pub(crate) fn call(worker: &Worker, record: NonNull<Record>) -> StillCounted {
     run_in_place(worker, record);
@@ -27,8 +27,9 @@ pub(crate) fn call(worker: &Worker, record: NonNull<Record>) -> StillCounted {
     unsafe { complete(Worker::current().expect("tasks run on workers"), record) }
 }
 
-/// Calls a child that the running task has claimed and has the handle of, without completing it. Neither
-/// is migratable where it matters: the child stays, and so does the frame below it.
+/// Calls a child that the running task has claimed and has the handle of, without completing it.
+/// Neither task is migratable where it matters: the child stays on this worker, and so does the
+/// frame below it.
 #[inline(always)]
 pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>, kind: WaitKind) {
     // SAFETY: the run reference is in our hand.
@@ -36,7 +37,7 @@ pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>, kind: WaitKin
     worker.counters().in_place.add(1);
     task.at_home.set(JoinedAtHome::Called);
     let outer = enter_node(worker, task, worker.number());
-    // A join that may be cut short has asked that before the claim.
+    // A join that can be interrupted has made this check before the claim.
     let cancelled = task.node.word().is_marked()
         || kind == WaitKind::Structured
             && task.traits.origin != Origin::Called
@@ -48,7 +49,7 @@ pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>, kind: WaitKin
     worker.node.set(outer);
 }
 
-/// Makes a claimed task the one that runs here; returns the node that was.
+/// Makes a claimed task the running one. Returns the node that ran before.
 #[inline(always)]
 fn enter_node(worker: &Worker, task: &Record, home: WorkerNumber) -> *const Node {
     task.begin();
@@ -96,7 +97,7 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
         drop_locals(cold);
     }
     if task.join.is_detached() {
-        // As long as the task is still the current one: its result's destructor may use it.
+        // While the task is still the current one, since the destructor of its result may use that.
         // SAFETY: the handle is gone, so the outcome is ours.
         unsafe { drop_outcome(record) };
     }
@@ -107,12 +108,12 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
     worker.node.set(outer);
 }
 
-/// Drops a task's own bindings of task-locals while it is still the current one: the record may live
-/// on, and these are a user's types.
+/// Drops a task's own bindings of task-locals while it is still the current task: the record may
+/// live on, and the bindings are of a user's types.
 #[cold]
 pub(crate) fn drop_locals(cold: &ColdData) {
-    // SAFETY: the chain belongs to whoever runs the task, and no reference into it is out: `scope` has
-    // put back what the task began with.
+    // SAFETY: the chain belongs to the worker that runs the task, and there is no reference into
+    // it: `scope` has restored the bindings that the task began with.
     let locals = unsafe { std::mem::take(&mut *cold.locals.get()) };
     if let Some(payload) = quietly(|| drop(locals)) {
         drop_payload(payload);

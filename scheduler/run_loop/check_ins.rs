@@ -1,4 +1,4 @@
-//! What a worker remembers from one check-in to the next. `check_in` says what for.
+//! The state that a worker keeps from one check-in to the next; `check_in` explains its use.
 
 use crate::scheduler::timers::tick::Tick;
 use crate::shim::time::{Duration, Instant};
@@ -7,27 +7,27 @@ use std::ptr;
 
 /// Values that a task sends or receives from one check-in to the next.
 const VALUES: u32 = 16;
-/// For how long it does so before it gives way to others that are ready.
+/// How long a task sends or receives before it gives way to ready tasks.
 const SLICE: Duration = Duration::from_micros(20);
-/// Check-ins from one look for fresh tasks to the next, if the last one has found none.
+/// Check-ins from one look for fresh tasks to the next, if the last look has found none.
 const SELDOM: u32 = 8;
-/// For how long a fresh task is left to others.
+/// How long a fresh task is left to other workers.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// A coroutine from one wait to the next: how often tasks of its worker had waited by then.
+/// A coroutine between two waits. The number is the count of waits on its worker so far.
 pub(super) type Stint = (*const (), u64);
 
 const NOBODY: Stint = (ptr::null(), 0);
 
-/// What a worker remembers from one check-in to the next.
+/// The state that a worker keeps from one check-in to the next.
 pub(crate) struct CheckIns {
-    /// How many may still pass without a look for fresh tasks.
+    /// Check-ins that may still pass without a look for fresh tasks.
     left: Cell<u32>,
-    /// When fresh tasks were seen first, if each look since has found some.
+    /// When fresh tasks were first seen, if each look since has found some.
     fresh_since: Cell<Option<Tick>>,
-    /// How many values may still pass without a check-in.
+    /// Values that may still pass without a check-in.
     values: Cell<u32>,
-    /// Who was the last to check in so while others were ready, and since when.
+    /// The last stint that checked in with a value while other tasks were ready, and since when.
     slice: Cell<Option<(Stint, Instant)>>,
 }
 
@@ -41,7 +41,7 @@ impl CheckIns {
         }
     }
 
-    /// Counts one. Returns `true` if it is to look for fresh tasks.
+    /// Counts a check-in. Returns `true` if it should look for fresh tasks.
     #[inline(always)]
     pub(super) fn count(&self) -> bool {
         let left = self.left.get();
@@ -49,8 +49,8 @@ impl CheckIns {
         left == 0
     }
 
-    /// Plans the next look after one that has found fresh tasks, or none. Returns `true` if one of them is to be
-    /// begun.
+    /// Plans the next look after a look that has found fresh tasks (`any`) or none. Returns `true`
+    /// if one of the tasks should be begun.
     pub(super) fn found(&self, any: bool, now: impl FnOnce() -> Tick) -> bool {
         if !any {
             self.fresh_since.set(None);
@@ -64,7 +64,8 @@ impl CheckIns {
         is_due
     }
 
-    /// Counts a value that was sent or received. Returns `false` at each sixteenth, which is to check in.
+    /// Counts a value that was sent or received. Returns `false` at each sixteenth, which should
+    /// check in.
     #[inline(always)]
     pub(super) fn count_value(&self) -> bool {
         let left = self.values.get();
@@ -74,13 +75,13 @@ impl CheckIns {
         left > 0
     }
 
-    /// Begins to count the values anew.
+    /// Restarts the count of values.
     pub(super) fn begin_values(&self) {
         self.values.set(VALUES - 1);
     }
 
-    /// A task has checked in with a value, in this stint, while others are ready. Returns `true` if
-    /// it is to give way.
+    /// Records that a task has checked in with a value, in stint `me`, while other tasks are ready.
+    /// Returns `true` if it should give way.
     pub(super) fn is_over(&self, me: Stint, time: Instant) -> bool {
         let (before, since) = self.slice.get().unwrap_or((NOBODY, time));
         let is_long = time - since >= SLICE;
@@ -108,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_eight_check_ins_looks_for_fresh_tasks_where_there_are_none() {
+    fn one_of_eight_check_ins_looks_for_fresh_tasks_if_there_are_none() {
         let check_ins = CheckIns::new();
         let looks = |_: &i32| {
             let looks = check_ins.count();
@@ -120,25 +121,25 @@ mod tests {
     }
 
     #[test]
-    fn each_check_in_looks_for_fresh_tasks_where_there_are_some() {
+    fn each_check_in_looks_for_fresh_tasks_if_there_are_some() {
         let check_ins = CheckIns::new();
         assert!(check_ins.count() && !check_ins.found(true, || at(5_000)));
         assert!(check_ins.count() && !check_ins.found(true, || at(5_100)));
     }
 
     #[test]
-    fn a_fresh_task_is_begun_when_it_was_left_to_others_for_a_millisecond() {
+    fn a_fresh_task_is_begun_after_a_millisecond() {
         let check_ins = CheckIns::new();
         assert!(!check_ins.found(true, || at(5_000)));
         assert!(!check_ins.found(true, || at(5_900)));
         assert!(check_ins.found(true, || at(6_100)));
-        // The next one has its own time.
+        // The next task has a millisecond of its own.
         assert!(!check_ins.found(true, || at(6_200)));
         assert!(check_ins.found(true, || at(7_300)));
     }
 
     #[test]
-    fn the_time_of_fresh_tasks_begins_anew_where_a_look_has_found_none() {
+    fn a_look_that_finds_no_fresh_task_restarts_the_millisecond() {
         let check_ins = CheckIns::new();
         assert!(!check_ins.found(true, || at(5_000)));
         assert!(!check_ins.found(false, || unreachable!("no need for the time")));

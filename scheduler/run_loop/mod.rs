@@ -2,10 +2,10 @@
 //!
 //! The loop runs on coroutine stacks. It takes a fresh task and calls it; a task that never waits
 //! costs neither a switch nor a stack. When a task waits, its coroutine, with the loop frame at the
-//! bottom, is set aside, and the worker goes on with a ready coroutine or with a new loop on another
-//! stack. A loop that finds a ready coroutine leaves for it, and stands by or gives up its stack. The
-//! main coroutine (the thread's own stack) is where a worker goes when it has nothing else. What comes
-//! next is decided in `pick`, and tasks are called in `call`.
+//! bottom, is set aside, and the worker goes on with a ready coroutine or with a new loop on
+//! another stack. A loop that finds a ready coroutine leaves for it, and stands by or gives up its
+//! stack. A worker that has nothing else to run goes to its main coroutine, the thread's own stack.
+//! `pick` decides what comes next, and `call` calls tasks.
 
 pub(crate) mod call;
 pub(crate) mod check_in;
@@ -29,18 +29,18 @@ use std::ptr::{self, NonNull};
 /// How a coroutine comes out of standing by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum StoodBy {
-    /// There is a task for it, or for its loop.
+    /// There is a task for the coroutine or for its loop.
     Needed,
-    /// Another one stands by, or somebody may need its stack.
+    /// Another coroutine stands by, or a worker may need this one's stack.
     Superfluous,
-    /// Its time is over: it was asked to end by the main coroutine.
+    /// The main coroutine has asked it to end.
     Dismissed,
 }
 
 impl Worker {
-    /// What goes on when `task`, which runs here, is set aside until somebody makes it ready again; may be
-    /// the running coroutine itself. The caller has seen to that, and has stored the coroutine in the
-    /// task's `place`.
+    /// Sets `task`, which runs here, aside and returns the coroutine that goes on; that may be the
+    /// running coroutine itself. The caller has arranged that something makes the task ready again,
+    /// and has stored the coroutine in the task's `place`.
     #[inline]
     pub(crate) fn next_after(&self, task: NonNull<Record>) -> *const Fiber {
         point();
@@ -51,7 +51,7 @@ impl Worker {
         self.pick()
     }
 
-    /// As `next_after`, where it is known what goes on.
+    /// As [`next_after`](Worker::next_after), where the next coroutine is known.
     pub(crate) fn set_aside(&self, task: NonNull<Record>) {
         point();
         self.fiber().task.set(task.as_ptr());
@@ -60,7 +60,7 @@ impl Worker {
         }
     }
 
-    /// What the task that is set aside waits for may be among its forks.
+    /// The task that is set aside may wait for one of its forks.
     #[cold]
     #[inline(never)]
     fn pick_after_forks(&self) -> *const Fiber {
@@ -68,11 +68,12 @@ impl Worker {
         self.pick()
     }
 
-    /// Goes on with `next`, and comes back when somebody continues the running coroutine, whose task is
-    /// noted in it. Returns the worker that the task then runs on (another one only if it may migrate).
+    /// Goes on with `next`, and returns when the running coroutine, which has its task noted, is
+    /// continued. Returns the worker that the task then runs on (another one only if the task may
+    /// migrate).
     ///
-    /// Inlined, with nothing but the switch and what belongs to it: each return from a function that
-    /// another coroutine has called is one that the processor predicts wrong.
+    /// Inlined, with the switch and little else: the processor mispredicts each return from a
+    /// function that another coroutine has called.
     #[inline(always)]
     pub(crate) fn leave_for<'a>(&self, next: *const Fiber) -> &'a Worker {
         let me = self.fiber();
@@ -85,7 +86,7 @@ impl Worker {
                 self.leave_open(me, next);
             }
         }
-        // SAFETY: whoever continues a task does so on a worker's thread.
+        // SAFETY: a task is continued only on a worker's thread.
         let worker = unsafe { Worker::current_unchecked() };
         worker.reap();
         worker.node.set(node);
@@ -109,19 +110,20 @@ impl Worker {
         let chain = suspend_nesting();
         self.switch(me, next);
         let worker = Worker::current().expect("a task runs on a worker");
-        // SAFETY: this coroutine runs again, and whoever has run before has left a clear row.
+        // SAFETY: this coroutine runs again, and the coroutine that ran before has left a clear
+        // fork list.
         unsafe { worker.remote.forks.come_back(forks) };
         worker.restore_nesting(chain);
     }
 
-    /// Puts the bare coroutines of a task back that goes on.
+    /// Restores the nesting of bare coroutines of a task that goes on.
     pub(crate) fn restore_nesting(&self, chain: Saved) {
         if restore_nesting(chain) {
             self.remote.forks.request_from_self();
         }
     }
 
-    /// A new coroutine; none if there is no stack to be had.
+    /// Creates a coroutine. Returns `None` if there is no stack to be had.
     pub(crate) fn new_fiber(
         &self,
         class: StackClass,
@@ -157,11 +159,11 @@ impl Worker {
         }
     }
 
-    /// From the main coroutine: runs until there is nothing left to do without searching. False if
-    /// there was nothing.
+    /// Runs tasks, from the main coroutine, until nothing is left to do without searching. Returns
+    /// `false` if there was nothing.
     pub(crate) fn run_until_idle(&self) -> bool {
         if self.isolations.any() {
-            // What it was ordered while it rested comes first.
+            // Orders given to this worker while it rested come first.
             if self.shared().pressure.load(Ordering::Relaxed) && exhaustion::relieve(self) {
                 return true;
             }
@@ -182,7 +184,8 @@ impl Worker {
                 return true;
             }
         }
-        // Not a task whose turn it is: that might wait for the very task.
+        // Only the kept task goes first, not a ready task whose turn it is: that one might wait for
+        // the kept task.
         let kept = if self.queues.has_next.replace(false) { self.next_ready() } else { None };
         let next = kept.unwrap_or_else(|| self.pick());
         self.tell_of_next();
@@ -193,8 +196,9 @@ impl Worker {
         true
     }
 
-    /// Wakes somebody for the task of which a searcher that left has told nobody, if something else has come
-    /// first: a task of its own that was woken since, or too many that it has already.
+    /// Wakes a worker for the task that a searcher left as its own next without telling others, if
+    /// something else has come first: a task of its own that was woken since, or an excess of
+    /// started tasks.
     pub(crate) fn tell_of_next(&self) {
         if !self.queues.takes_next.replace(false) {
             return;
@@ -206,7 +210,7 @@ impl Worker {
         }
     }
 
-    /// From the main coroutine: runs another until somebody comes back.
+    /// Runs another coroutine, from the main one, until the worker comes back to main.
     pub(crate) fn leave_main(&self, next: *const Fiber) {
         if self.clockwork.watches.get() || self.remote.timers.want_looks() {
             self.hand_watch_over();
@@ -218,11 +222,11 @@ impl Worker {
         if !self.fibers.vacated.get().is_null() {
             exhaustion::see_off(self);
         }
-        // What the coroutine that came here has set is not ours.
+        // The node that the previous coroutine has set is not ours.
         self.node.set(ptr::null());
     }
 
-    /// What is due from time to time.
+    /// Periodic work: frees the retired records.
     #[cold]
     #[inline(never)]
     pub(crate) fn housekeeping(&self) {
@@ -234,9 +238,9 @@ impl Worker {
         }
     }
 
-    /// The loop: runs fresh tasks until a coroutine is ready or there is nothing.
+    /// The loop: runs fresh tasks until a coroutine is ready or there is nothing to run.
     ///
-    /// `ended`: what has been called on this coroutine before.
+    /// `ended` records the tasks that were called on this coroutine before.
     fn run_loop(&self, mut ended: Uncounting) {
         while let Some(record) = self.next_for_loop() {
             ended.before(self, record);
@@ -246,7 +250,7 @@ impl Worker {
         ended.finish(self);
     }
 
-    /// The next fresh task that the loop calls, if nothing else comes first.
+    /// The next fresh task for the loop to call, unless something else comes first.
     #[inline(always)]
     fn next_for_loop(&self) -> Option<NonNull<Record>> {
         self.collect();
@@ -267,12 +271,12 @@ impl Worker {
         Some(record)
     }
 
-    /// Keeps the running coroutine, whose loop has nothing to do, for the next task that needs one, and
-    /// leaves for another meanwhile: to end it and to make a new one would cost more.
+    /// Keeps the running coroutine, whose loop has nothing to do, for the next task that needs one,
+    /// and leaves for another meanwhile: to end it and to make a new one would cost more.
     ///
     /// Inlined, so that a coroutine that stands by again after one task has returned from no more
-    /// functions than it has called: the processor predicts returns by calls, and the coroutine that is
-    /// continued next is predicted right.
+    /// functions than it has called. The processor predicts returns from calls, so it then predicts
+    /// the coroutine that is continued next.
     #[inline(always)]
     fn stand_by(&self) -> StoodBy {
         if !self.fibers.spare.get().is_null() || self.shared().pressure.load(Ordering::Relaxed) {
@@ -308,7 +312,8 @@ impl Worker {
         let me = self.fiber();
         self.disown(me);
         let Some(stack) = me.take_stack() else {
-            // A guest: nothing may happen on its host's stack before main has seen to both.
+            // A guest: nothing may happen on its host's stack before the main coroutine has
+            // dismissed the guest and released the host.
             self.fibers.vacated.set(me);
             self.fibers.running.set(self.fibers.main.get());
             // SAFETY: nothing on this part of the stack is used again; main is suspended.
@@ -318,15 +323,16 @@ impl Worker {
         self.fibers.running.set(next);
         #[cfg(cygnet_tsan)]
         self.fibers.departed.set(me);
-        // We still stand on it. The pool is ours, and nobody takes from it before the switch.
+        // We still stand on this stack. The pool is ours, and nothing is taken from it before the
+        // switch.
         self.memory.stacks.borrow_mut().put(stack);
         // SAFETY: nothing on this stack is used again: `enter` has no locals left; `next` is in our
         // hand alone.
         unsafe { me.context.leave(&(*next).context) }
     }
 
-    /// Forgets the coroutine that has ended and left for the present one: it could not do so itself,
-    /// standing on what was to be forgotten. Only a sanitizer keeps anything of it.
+    /// Forgets the coroutine that has ended and left for the present one. It could not do so itself
+    /// while it stood on its own stack. Only a sanitizer keeps any record of it.
     #[inline(always)]
     pub(crate) fn reap(&self) {
         #[cfg(cygnet_tsan)]
@@ -349,26 +355,27 @@ impl Worker {
             }
         }
         if self.shared().pressure.load(Ordering::Relaxed) {
-            // Somebody may need the stack that comes free.
+            // A starving worker may need the stack that comes free.
             return self.fibers.main.get();
         }
         if let Some(fiber) = self.next_ready() { fiber } else { self.fibers.main.get() }
     }
 }
 
-/// Where every coroutine of a worker begins.
+/// The entry point of every coroutine of a worker.
 pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
     let fiber: *const Fiber = data.cast();
     // SAFETY: `data` is the coroutine that has just begun; it lives until it retires.
     let fiber_ref = unsafe { &*fiber };
-    // SAFETY: this is the first thing it does.
+    // SAFETY: this is the first call on the new coroutine.
     unsafe { fiber_ref.context.arrive(message) };
-    // A task's own panic does not come here; this would be a bug of the scheduler, and there is no
-    // frame below to unwind into.
+    // A task's own panic does not reach this frame. A panic that does is a bug of the scheduler,
+    // and there is no frame below to unwind into.
     let Ok(dismissed) = catch_unwind(AssertUnwindSafe(|| {
         let worker = Worker::current().expect("fibers run on workers");
         worker.reap();
-        // What the coroutine that was left has set is not ours, and may be gone when we use it.
+        // The node that the previous coroutine has set is not ours, and may be gone when it is
+        // used.
         worker.node.set(ptr::null());
         loop {
             let first = NonNull::new(fiber_ref.first.replace(ptr::null()).cast_mut());
@@ -391,7 +398,8 @@ pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
     Worker::current().expect("fibers run on workers").retire_fiber(dismissed)
 }
 
-/// Runs the task that a coroutine was made for; false if no loop may run on it afterwards.
+/// Runs the task that a coroutine was made for. Returns `false` if no loop may run on the coroutine
+/// afterwards.
 fn start_first(
     worker: &Worker,
     fiber: &Fiber,
@@ -405,10 +413,12 @@ fn start_first(
     }
     // SAFETY: its run reference came with it.
     let task = unsafe { first.as_ref() };
-    // Else it may have changed workers by its end, or the stack is a rare one.
+    // A task that migrates may have changed workers by its end, and a stack of another class is a
+    // rare one. No loop follows on either.
     let usual = !task.traits.migratable && worker.class_for(task) == worker.memory.class;
     if task.traits.migratable {
-        // Nor is a task that it calls: whoever counts one is on the worker that forgets it.
+        // A task that it calls is not observed either: the worker that counts a task must be the
+        // one that uncounts it.
         fiber.observation.set(Observation::Ignored);
         let task = start(worker, first);
         // It may have changed workers.
@@ -424,7 +434,8 @@ fn start_first(
     usual
 }
 
-/// After a task on a coroutine, which may have been observed there. It has not changed workers.
+/// Ends the observation of a task on a coroutine, if there was one. The task has not changed
+/// workers.
 #[inline(always)]
 fn end_observation(worker: &Worker, fiber: &Fiber) {
     if let Observation::Task(task) = fiber.observation.get() {

@@ -1,8 +1,9 @@
-//! What a worker does next: the order of service.
+//! The order of service: what a worker does next.
 //!
-//! Ready coroutines, the private deque and the deque (last in first out, but see `begins_oldest`), local
-//! tasks, the injector; each 61st decision turns the order round, so that nothing waits for ever
-//! behind endless local spawns or endless yields. `search` looks further when there is nothing here.
+//! First come ready coroutines, then the private deque and the public deque (last in, first out,
+//! but see `begins_oldest`), local tasks, and the injector. Each 61st decision reverses the order,
+//! so that no task waits for ever behind endless local spawns or endless yields. If there is
+//! nothing here, `search` looks further.
 
 use crate::retire::nesting::innermost;
 use crate::retire::stack::StackClass;
@@ -19,9 +20,10 @@ use crate::task::record::{Phase, Record};
 use std::ptr::{self, NonNull};
 
 impl Worker {
-    /// The coroutine to run next. May be the one that is being suspended.
+    /// Picks the coroutine to run next, which may be the one that is being suspended.
     ///
-    /// Inlined, with the usual case alone: there is a ready one, and no reason to look further.
+    /// Inlined, with the usual case alone: there is a ready coroutine, and no reason to look
+    /// further.
     #[inline(always)]
     pub(crate) fn pick(&self) -> *const Fiber {
         if !self.queues.ready.is_empty()
@@ -50,8 +52,8 @@ impl Worker {
             }
         }
         if self.fairness.tick() {
-            // The turn of fresh tasks, before those that yield all the time.
-            // Not left to the tick in `next_fresh`, which always comes right after this one.
+            // The turn of fresh tasks, before tasks that yield all the time. It is not left to the
+            // tick in `next_fresh`, which always comes right after this one.
             self.serve_owed();
             self.fairness.offers.set(self.fairness.offers.get().wrapping_add(1));
             if self.has_neglected()
@@ -70,13 +72,14 @@ impl Worker {
             if self.memory.exhausted.get()
                 && !ptr::eq(self.fibers.running.get(), self.fibers.main.get())
             {
-                // There a fresh task may be run on the stack of one that waits for it.
+                // The main coroutine may run a fresh task as a guest, on the stack of a coroutine
+                // that waits for it.
                 return self.fibers.main.get();
             }
         }
         if self.balance.invited.replace(false) {
-            // There may be more offered tasks than invitations, so this worker invites itself again.
-            // Between two offered tasks one that is ready has its turn.
+            // There may be more offered tasks than invitations, so this worker invites itself
+            // again. Between two offered tasks a ready one has its turn.
             if self.balance.took_offered.replace(false) && !self.queues.ready.is_empty() {
                 self.invite_itself();
             } else if let Some(fiber) = self.take_offered().and_then(|task| self.begin(task)) {
@@ -98,15 +101,15 @@ impl Worker {
         self.fibers.main.get()
     }
 
-    /// Has this worker look at what is offered at its next decision, too.
+    /// Makes this worker look at offered tasks at its next decision, too.
     fn invite_itself(&self) {
-        // If something else lies there, that is looked into as well.
+        // If the inbox holds something else, the flag does the same.
         let lies_there = !self.remote.inbox.invite();
         self.balance.invited.set(lies_there);
     }
 
-    /// A new coroutine for a fresh task that is kept here, or for any; none if there is no task, or no stack
-    /// for it.
+    /// Makes a coroutine for a fresh task that is kept here, or for any fresh task if `any` is set.
+    /// Returns `None` if there is no task, or no stack for it.
     #[inline(always)]
     fn begin_fresh(&self, any: bool) -> Option<*const Fiber> {
         self.serve_between_tasks();
@@ -114,13 +117,13 @@ impl Worker {
         if any || self.keeps(record) { self.begin(record) } else { self.begin_another(record) }
     }
 
-    /// Offers a task that is not kept here to others, and begins another one.
+    /// Offers a task that is not kept here to the other workers, and begins another one.
     #[cold]
     #[inline(never)]
     fn begin_another(&self, mut record: NonNull<Record>) -> Option<*const Fiber> {
         loop {
             self.offer_to_others(record);
-            // Those that were offered are the next ones now, and are not kept either.
+            // The offered tasks come next now, and are not kept either.
             if self.remote.private.is_empty() || self.queues.deque.len() >= BATCH {
                 return None;
             }
@@ -131,7 +134,7 @@ impl Worker {
         }
     }
 
-    /// A new coroutine for a claimed task; if there is no stack the task is kept for later.
+    /// Makes a coroutine for a claimed task. If there is no stack, the task is kept for later.
     #[inline(always)]
     pub(crate) fn begin(&self, record: NonNull<Record>) -> Option<*const Fiber> {
         // SAFETY: we hold the run reference.
@@ -153,7 +156,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn keep_for_later(&self, record: NonNull<Record>) {
-        // One that an earlier attempt has left there is not to be lost.
+        // A task that an earlier attempt has left there must not be lost.
         if self.queues.dedicated.get().is_null() {
             self.queues.dedicated.set(record.as_ptr());
         } else {
@@ -178,7 +181,7 @@ impl Worker {
         Some(ptr::with_exposed_provenance(record.place.load(Ordering::Relaxed)))
     }
 
-    /// Whether a fresh task is at hand, without looking at other workers.
+    /// Whether there is a fresh task, without looking at other workers.
     pub(crate) fn has_fresh(&self) -> bool {
         !self.remote.private.is_empty()
             || !self.queues.deque.is_empty()
@@ -187,9 +190,9 @@ impl Worker {
             || !self.queues.dedicated.get().is_null()
     }
 
-    /// Whether there are fresh tasks that come last.
+    /// Whether there are fresh tasks that the usual order serves last.
     pub(crate) fn has_neglected(&self) -> bool {
-        // Newest first is the right order, but there are tasks that it would never come to.
+        // Newest first is the right order, but it would never come to some tasks.
         let rarely = self.fairness.offers.get().is_multiple_of(16) && !self.is_to_stand_back();
         !self.queues.local.borrow().is_empty()
             || !self.shared().injector.is_empty()
@@ -200,13 +203,13 @@ impl Worker {
         !self.queues.ready.is_empty() || !self.remote.inbox.is_empty()
     }
 
-    /// Whether others have sent something that has not been taken in.
+    /// Whether other threads have sent something that has not been taken in.
     #[inline(always)]
     pub(crate) fn has_ready_besides_queue(&self) -> bool {
         !self.remote.inbox.is_empty()
     }
 
-    /// Takes in the tasks that others have woken.
+    /// Takes in the tasks that other threads have woken.
     #[inline]
     pub(crate) fn collect(&self) {
         if !self.remote.inbox.is_empty() {
@@ -225,8 +228,8 @@ impl Worker {
         let place = ptr::with_exposed_provenance::<Fiber>(task.place.load(Ordering::Relaxed));
         let stays = ptr::eq(place, self.fibers.running.get()) || self.isolations.any();
         if task.traits.migratable && !stays {
-            // Its context is saved: only the running coroutine's is not.
-            // SAFETY: the coroutine of a suspended task is alive.
+            // Its context is saved: only the running coroutine's is not. SAFETY: the coroutine of a
+            // suspended task is alive.
             self.disown(unsafe { &*place });
             let shared = self.shared();
             if self.queues.deque.len() < BATCH {
@@ -240,8 +243,8 @@ impl Worker {
         }
     }
 
-    /// Moves a ready task of this worker before the others; false if it is not ready here, or may not run at
-    /// present.
+    /// Moves a ready task of this worker before the others. Returns `false` if the task is not
+    /// ready here, or may not run at present.
     pub(crate) fn bring_forward(&self, record: NonNull<Record>) -> bool {
         self.collect();
         if !self.queues.ready.remove(record) {
@@ -256,15 +259,15 @@ impl Worker {
         may_run
     }
 
-    /// Makes a fresh task the next one to run here; false if it is not to be had, or may not run here at
-    /// present, or no stack is there.
+    /// Makes a fresh task the next one to run here. Returns `false` if the task is not available,
+    /// or may not run here at present, or if there is no stack.
     pub(crate) fn start_next(&self, record: NonNull<Record>) -> bool {
         // SAFETY: the caller holds the handle.
         let task = unsafe { record.as_ref() };
         let class = self.class_for(task);
         if !self.remote.private.take(record) {
-            // In a queue of this runtime's, not of another's: known by addresses that are compared and
-            // not followed.
+            // Make sure that the task is in a queue of this runtime and not of another one. The
+            // addresses are compared and not followed.
             let parent = task.node.parent;
             let root = &raw const self.shared().root.node;
             let ours = ptr::eq(parent, self.node.get()) || ptr::eq(parent, root);
@@ -288,18 +291,21 @@ impl Worker {
         true
     }
 
-    /// Makes a fresh task that was stolen just now, and is in our hand, the next one to run here, on a coroutine of its own. For the main
-    /// coroutine, which runs it before anything else; if there is no stack it is kept as any other.
+    /// Makes a fresh task that was stolen just now, and is in our hand, the next one to run here,
+    /// on a coroutine of its own. For the main coroutine, which runs it before anything else. If
+    /// there is no stack, the task is kept as any other.
     ///
-    /// A thief keeps the first task of its loot in this way. Where others may steal it, it could be passed from thief to thief for ever: each of
-    /// them looks at every worker before it runs anything, and that takes longer than the next one needs to find it, if enough of them search.
+    /// A thief keeps the first task of its loot in this way. If others could steal that task, it
+    /// might pass from thief to thief for ever: each thief looks at every worker before it runs
+    /// anything, and if enough workers search, that takes longer than the next thief needs to find
+    /// the task.
     pub(crate) fn run_next(&self, record: NonNull<Record>) {
         if self.begin_next(record) {
             self.queues.has_next.set(true);
         }
     }
 
-    /// As `run_next`, if the task is kept here.
+    /// As [`run_next`](Worker::run_next) if the task is kept here; otherwise offers it to others.
     pub(crate) fn run_next_or_offer(&self, record: NonNull<Record>) {
         if self.keeps(record) {
             self.run_next(record);
@@ -308,8 +314,8 @@ impl Worker {
         }
     }
 
-    /// Puts a claimed task in front of those that are ready, on a new coroutine. Returns `false` if there is no
-    /// stack: then the task is kept for later.
+    /// Puts a claimed task before the ready ones, on a new coroutine. Returns `false` if there is
+    /// no stack: then the task is kept for later.
     pub(crate) fn begin_next(&self, record: NonNull<Record>) -> bool {
         let Some(fiber) = self.begin(record) else { return false };
         // SAFETY: we hold the run reference.
@@ -320,10 +326,11 @@ impl Worker {
         true
     }
 
-    /// Starts a fresh child of the running node, which lies in no queue, at once on a coroutine of its own; `task`,
-    /// which runs, comes next after it. If there is no stack, or nothing may suspend here, the child is queued.
+    /// Starts a fresh child of the running node, which lies in no queue, at once on a coroutine of
+    /// its own. `task`, which runs, comes next after the child. If there is no stack, or nothing
+    /// may suspend here, the child is queued.
     pub(crate) fn start_now(&self, task: NonNull<Record>, record: NonNull<Record>) {
-        // SAFETY: made by the caller.
+        // SAFETY: the caller has made the record and not given it away.
         let class = self.class_for(unsafe { record.as_ref() });
         let fiber =
             if crate::shim::panicking() { None } else { self.new_fiber(class, record.as_ptr()) };
@@ -333,7 +340,7 @@ impl Worker {
             }
             return;
         };
-        // SAFETY: the running task.
+        // SAFETY: the running task has not ended.
         let me = unsafe { task.as_ref() };
         me.place.store(self.fibers.running.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Suspended);
@@ -342,9 +349,9 @@ impl Worker {
         self.leave_for(fiber);
     }
 
-    /// Hands tasks over if somebody has asked, or is about to, and there is more than what this
-    /// worker takes next: else the request stands until the next push. Taken back, it would have to
-    /// wake somebody for nothing.
+    /// Hands tasks over if a worker has made a request, or is about to, and there are more than the
+    /// one task that this worker takes next. Otherwise the request stands until the next push:
+    /// taking it back would require waking a worker for nothing.
     #[inline]
     pub(crate) fn serve_between_tasks(&self) {
         if self.is_to_share() && self.remote.private.len() > 1 {
@@ -352,8 +359,8 @@ impl Worker {
         }
     }
 
-    /// Whether somebody has asked for work, or has taken all that was handed over last and comes
-    /// back soon. Then it would have to wait for the end of the next task.
+    /// Whether a worker has asked for work, or has taken all that was handed over last and comes
+    /// back soon. It would otherwise have to wait for the end of the next task.
     #[inline]
     pub(crate) fn is_to_share(&self) -> bool {
         self.remote.private.is_requested()
@@ -370,36 +377,35 @@ impl Worker {
         }
     }
 
-    /// Hands tasks over if somebody has asked.
+    /// Hands tasks over if a worker has asked.
     #[cold]
     #[inline(never)]
     pub(crate) fn serve_requests(&self) {
         let remote = &self.remote;
         let searched = || self.shared().idle.anyone_searching();
-        // A lone task is not handed over. The request stands, so that the next push answers it: see
-        // idle.rs. But a private deque that has been emptied by a thief may still be full: the thief has
-        // not read the slots.
+        // A lone task is not handed over. The request stands, so that the next push serves it
+        // (idle.rs). But a private deque that a thief has emptied may still be full, as long as the
+        // thief has not read the slots.
         let lone = remote.private.len() == 1 && remote.forks.is_clear();
         if lone && remote.private.has_room() && searched() {
             return;
         }
         let asked = remote.private.serve_requests(searched);
-        // In a bare coroutine each fork is attended to.
+        // Inside a bare coroutine the request stands, so that each fork is served.
         let asked = innermost().is_null() && self.remote.forks.serve_requests() || asked;
         if asked {
             self.answer();
         }
     }
 
-    /// Hands tasks over: somebody has asked, and the request has been taken back.
+    /// Hands tasks over. A worker has asked, and its request has been taken back.
     pub(crate) fn answer(&self) {
         let shared = self.shared();
-        // What is handed over now may be of any class.
+        // The tasks that are handed over now may be of any class.
         self.announce_offer(None);
-        // A single item is most likely joined by its spawner in a moment; who wants it all the same
-        // takes it by force after a while.
-        // A full public deque needs no more; and its growth would cost kilobytes of the stack that we
-        // happen to stand on.
+        // A single item is most likely joined by its spawner in a moment. A worker that wants it
+        // all the same takes it by force after a while. A full public deque gets no more: its
+        // growth would cost kilobytes of the stack that we happen to stand on.
         let room = BATCH.saturating_sub(self.queues.deque.len());
         let portion = Portion { takers: shared.idle.searching().max(1), most: room };
         let given = self.hand_over(2, portion);
@@ -407,13 +413,13 @@ impl Worker {
         if given == 0 && room > 0 {
             self.offer_fork();
         }
-        // With its fence also if nothing was handed over: the request that we have just taken back may
-        // be one that a second worker found and relied on, which lies down at this moment.
+        // Fences even if nothing was handed over: a second worker may have found the request that
+        // we have just taken back, relied on it, and be lying down at this moment.
         shared.idle.notify(shared, false);
     }
 
-    /// Moves a portion of the private deque to the public deque, from the end that this worker comes to last. A deque with
-    /// fewer than `least` tasks gives none.
+    /// Moves a portion of the private deque to the public deque, from the end that this worker
+    /// comes to last. A deque with fewer than `least` tasks gives none.
     pub(crate) fn hand_over(&self, least: usize, portion: Portion) -> usize {
         let private = &self.remote.private;
         let spread = self.begins_oldest();
@@ -427,21 +433,21 @@ impl Worker {
         given
     }
 
-    /// A task that is spread, and was at this index of the private deque, is joined before those that are
-    /// younger: those are begun the oldest first.
+    /// Notes that a task that is spread, and was at this index of the private deque, is joined
+    /// before the younger ones: so they are begun the oldest first.
     pub(crate) fn begin_oldest_from(&self, index: usize) {
         let (private, (from, below)) = (&self.remote.private, self.balance.spread_at.get());
         let from = match index {
-            // Its older siblings have been handed over as well, or before.
+            // Its older siblings have been handed over as well, now or before.
             PUBLIC => private.head(),
-            // Those before it have been joined.
+            // The tasks before it have been joined.
             _ if (from..below).contains(&index) => from,
             _ => index,
         };
         self.balance.spread_at.set((from, private.tail()));
     }
 
-    /// Whether there are tasks in the private deque, and all of them are of those that are begun the oldest
+    /// Whether there are tasks in the private deque, and all of them are to be begun the oldest
     /// first.
     fn begins_oldest(&self) -> bool {
         let (private, (from, below)) = (&self.remote.private, self.balance.spread_at.get());
@@ -456,7 +462,7 @@ impl Worker {
         self.queues.deque.push(Item::fresh(record));
     }
 
-    /// A fresh task, claimed.
+    /// Takes a fresh task, claimed.
     pub(crate) fn next_fresh(&self) -> Option<NonNull<Record>> {
         if let Some(record) = NonNull::new(self.queues.dedicated.replace(ptr::null()).cast_mut()) {
             return Some(record);
@@ -482,7 +488,8 @@ impl Worker {
             .or_else(|| self.next_injected())
     }
 
-    /// A fresh task of those that the usual order may never reach: each kind has its turn.
+    /// Takes a fresh task that the usual order may never reach. Each kind of these tasks has its
+    /// turn.
     pub(in crate::scheduler) fn next_neglected(&self) -> Option<NonNull<Record>> {
         let turn = self.fairness.turn.get();
         self.fairness.turn.set(turn.wrapping_add(1));
@@ -494,14 +501,14 @@ impl Worker {
         })
     }
 
-    /// The oldest task of the private deque, which is otherwise served last in first out.
+    /// Takes the oldest task of the private deque, which is otherwise served last in, first out.
     pub(crate) fn next_oldest(&self) -> Option<NonNull<Record>> {
         let mut oldest = None;
         self.remote.private.hand_over(1, Portion::ONE, |record| oldest = Some(record));
         oldest
     }
 
-    /// The oldest task of the deque, likewise.
+    /// Takes the oldest task of the public deque, which is otherwise served last in, first out.
     fn next_oldest_public(&self) -> Option<NonNull<Record>> {
         use crossbeam_deque::Steal;
         loop {
@@ -521,7 +528,7 @@ impl Worker {
     pub(crate) fn next_public(&self) -> Option<NonNull<Record>> {
         point();
         while let Some(item) = self.queues.deque.pop() {
-            // Nobody is in a hurry to take it.
+            // No worker is in a hurry to take it.
             self.balance.shares.set(false);
             if let Some(record) = self.open(item) {
                 return Some(record);
@@ -530,7 +537,8 @@ impl Worker {
         None
     }
 
-    /// A fresh task out of an item. A started one is made ready here; a stale one is released.
+    /// Opens an item and returns a fresh task, claimed. A started task is made ready here; a stale
+    /// item is released.
     pub(crate) fn open(&self, item: Item) -> Option<NonNull<Record>> {
         match item.open() {
             Runnable::Fresh(record) => {
@@ -538,14 +546,14 @@ impl Worker {
                 if unsafe { record.as_ref() }.claim() {
                     return Some(record);
                 }
-                // SAFETY: the item's reference, given up.
+                // SAFETY: the stale item's reference, given up.
                 unsafe { release(record, 1) };
             }
             Runnable::Started(record) => {
                 // SAFETY: a started task has not ended, and its coroutine is suspended.
                 let task = unsafe { record.as_ref() };
                 let place = task.place.load(Ordering::Relaxed);
-                // SAFETY: as above; the item makes it ours.
+                // SAFETY: its coroutine is suspended and alive, and the item makes it ours.
                 self.adopt(unsafe { &*ptr::with_exposed_provenance::<Fiber>(place) });
                 self.queues.ready.push(record);
             }
@@ -560,7 +568,7 @@ impl Worker {
             if unsafe { record.as_ref() }.claim() {
                 return Some(record);
             }
-            // SAFETY: a joiner has claimed it and left the queue's reference.
+            // SAFETY: the queue's reference, which the joiner that claimed the task has left.
             unsafe { release(record, 1) };
         }
     }

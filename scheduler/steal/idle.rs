@@ -12,17 +12,16 @@
 //! Work appears in five places. In each, both sides store, fence and load, so either the producer
 //! sees the sleeper or the sleeper sees the work:
 //!
-//! | place | producer | sleeper |
-//! | --- | --- | --- |
-//! | injector, public deques | push; fence; sleepers and no searcher: wake one | enter the list; fence; look |
-//! | a batch in transit (see below) | push to the deque; the same | the same |
-//! | inbox, `given_away`, wheel of one worker | store; fence; state ASLEEP: wake it | state = ASLEEP; fence; look |
-//! | private deque, fork list | store tail; light fence; load limit | request of every worker; barrier; look |
-//! | end of the runtime | flag; wake all | enter the list; fence; look |
-//!
-//! A *batch in transit* is on its way to a deque: from the injector, or from a victim's deque
-//! without a search. The barrier is a membarrier, or a fence if all other workers rest
-//! ([`Idle::barrier`]).
+//! * **Injector, public deques.** Producer: push; fence; if there are sleepers and no searcher, wake
+//!   one. Sleeper: enter the list; fence; look.
+//! * **A batch in transit** to a deque, from the injector or from a victim's deque without a search.
+//!   Producer: push to the deque; then the same. Sleeper: the same.
+//! * **Inbox, `given_away` or wheel of one worker.** Producer: store; fence; if the worker's state
+//!   is ASLEEP, wake it. Sleeper: state = ASLEEP; fence; look.
+//! * **A private deque or a fork list.** Producer: store the tail or the newest fork; light fence;
+//!   load the request. Sleeper: make a request of every worker; membarrier (or a fence, if all
+//!   others rest: [`Idle::barrier`]); look.
+//! * **The end of the runtime.** Producer: flag; wake all. Sleeper: enter the list; fence; look.
 //!
 //! **A producer relies on a searcher.** If a worker searches, the producer wakes no other. A
 //! searcher that stops, with or without loot, first leaves the count, *fences*, and looks once
