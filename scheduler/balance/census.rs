@@ -1,13 +1,13 @@
-//! How many tasks of each class a worker has, as others see it.
+//! A worker's census: how many tasks of each class it has, published to the other workers.
 
 use crate::scheduler::balance::habits::{CLASSES, Class};
 use crate::shim::atomic::{AtomicU8, Ordering};
 
-/// What others see of the tasks of a worker.
+/// The tasks of a worker, as the other workers see them.
 pub(crate) struct Census {
-    /// Its coroutines for each class. Counts stop at 255, where nothing is spread any more.
+    /// The worker's coroutines, by class. Counts stop at 255, where nothing is spread any more.
     counts: [AtomicU8; CLASSES],
-    /// The class that it has too many of, and offers in public; or [`NONE`].
+    /// The class that the worker has too many tasks of, and offers in public; or [`NONE`].
     offered: AtomicU8,
 }
 
@@ -27,18 +27,18 @@ impl Census {
         self.counts[usize::from(class.0)].store(count, Ordering::Relaxed);
     }
 
-    /// Whether there is nothing, as at the end of a runtime.
+    /// Whether all counts are zero, as at the end of a runtime.
     pub(crate) fn is_empty(&self) -> bool {
         self.counts.iter().all(|count| count.load(Ordering::Relaxed) == 0)
     }
 
-    /// What is offered.
+    /// The class that the worker offers.
     pub(crate) fn offered(&self) -> Option<Class> {
         let class = self.offered.load(Ordering::Relaxed);
         (class != NONE).then_some(Class(class))
     }
 
-    /// Says what is offered from now on. Returns what was before.
+    /// Sets the class that is offered from now on. Returns the previous one.
     pub(super) fn offer(&self, class: Option<Class>) -> Option<Class> {
         let before = self.offered();
         if before != class {

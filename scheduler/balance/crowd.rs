@@ -1,33 +1,34 @@
-//! How many tasks of each kind each worker has: even shares of those that wait before they compute.
+//! Even shares: spreads tasks that wait before they compute over the workers, class by class.
 //!
 //! # Counts and shares
 //!
 //! A worker counts the coroutines that run tasks of each class of spawn places, and publishes the
 //! counts in its [`Census`], which it alone writes. Before it begins one more task of a class that
-//! is to be spread (habits.rs) it compares: it begins no more than an even share of all that it
-//! sees, those that nobody has begun included. What even shares leave over goes to workers with
-//! fewest. The counts of others are read without order: they are advice, and a wrong one costs
-//! balance.
+//! is to be spread (habits.rs), it compares. It begins no more tasks of a class than an even share
+//! of all the tasks of that class that it sees, including the fresh ones. The remainder of an even
+//! division goes to the workers with the fewest. The counts of other workers are read without
+//! order: they are advice, and a wrong one costs balance.
 //!
 //! # Offers
 //!
 //! A worker that has its share *offers* the task: it puts the task into its public deque, notes the
-//! class in its census, *invites* workers that have less than theirs, whether they rest or compute
-//! (inbox.rs), and stands back from the class as soon as it comes to its main coroutine
-//! (spread.rs). An invited worker takes one offered task when its own task waits or checks in, and
-//! then invites itself again; a ready task of its own comes between two.
+//! class in its census, and *invites* workers that have less than their share, whether they rest or
+//! compute (queue/inbox.rs). It then stands back from the class as soon as it comes to its main
+//! coroutine (spread.rs). An invited worker takes one offered task when its own task waits or
+//! checks in, and then invites itself again; a ready task of its own comes between two offered
+//! ones.
 //!
-//! Searchers leave the deque of a worker that offers alone if they have their share themselves:
-//! they would pass its tasks to each other, and the worker that is invited would find none. Nobody
-//! sleeps through such a task: to offer it wakes a sleeper as any push into a public deque does,
-//! and a worker that lies down looks at all deques, whatever their owners offer. So a searcher with
-//! its share does not sleep either; it stands back as if the tasks were its own, and then tolerates
-//! one more than its share and takes it. A task that is offered therefore waits for a bounded time
-//! for one with less, also if its owner computes for ever or may not begin anything, unless all
-//! other workers compute, too.
+//! A searcher that has its share leaves the deque of an offering worker alone. Otherwise searchers
+//! would pass its tasks to each other, and the invited worker would find none. No worker sleeps
+//! through an offered task: an offer wakes a sleeper as any push into a public deque does, and a
+//! worker that lies down looks at all deques, whatever their owners offer. So a searcher that has
+//! its share does not sleep either. It stands back as if the tasks were its own, then tolerates one
+//! more than its share, and takes the task. An offered task therefore waits a bounded time for a
+//! worker with less than its share, even if its owner computes for ever or may not begin anything,
+//! unless all other workers compute, too.
 //!
-//! The note in the census goes when the worker comes to its main coroutine without having to stand
-//! back, or hands over other tasks. It is a hint like the counts.
+//! The note in the census is removed when the worker comes to its main coroutine without having to
+//! stand back, or hands over other tasks. The note is a hint, as the counts are.
 
 use crate::scheduler::balance::habits::Class;
 use crate::scheduler::queue::item::Item;
@@ -42,21 +43,22 @@ use crate::task::record::{JoinedAtHome, Record};
 use crossbeam_deque::Steal;
 use std::ptr::{self, NonNull};
 
-/// So many tasks of a class are left together: they may be a pair that wakes each other all the
-/// time.
+/// A class with at most this many tasks is left together: two tasks may be a pair that wake each
+/// other all the time.
 const PAIR: usize = 2;
 
-/// What each worker may have of a class: so many, and if that leaves a rest, one more.
+/// The share of a class that each worker may have: `whole` tasks, and one more for some workers if
+/// the division leaves a `rest`.
 struct Share {
     whole: usize,
     rest: bool,
-    /// What the one with fewest has.
+    /// The count of the worker with the fewest.
     least: u8,
 }
 
 impl Share {
-    /// Whether one that has `mine` may have one more. Of the rest that goes first to those with
-    /// fewest.
+    /// Whether a worker that has `mine` tasks may have one more. The remainder goes first to the
+    /// workers with the fewest.
     fn exceeds(&self, mine: u8) -> bool {
         let count = usize::from(mine);
         count < self.whole || self.rest && count == self.whole && mine <= self.least
@@ -64,7 +66,7 @@ impl Share {
 }
 
 impl Worker {
-    /// Observes the task that a coroutine is made for, if something is to be learnt.
+    /// Observes the task that a coroutine is made for, if there is anything to be learnt from it.
     #[inline]
     pub(crate) fn observe(&self, fiber: &Fiber, task: &Record) {
         let shared = self.shared();
@@ -100,7 +102,7 @@ impl Worker {
         }
     }
 
-    /// The task has ended that the running coroutine was observed for.
+    /// Ends the observation: the observed task on the running coroutine has ended.
     #[cold]
     #[inline(never)]
     pub(crate) fn leave_crowd(&self, fiber: &Fiber, task: Observed) {
@@ -113,7 +115,7 @@ impl Worker {
         }
     }
 
-    /// The task on the running coroutine waits, and no other is ready.
+    /// Learns that the task on the running coroutine waits, while no other is ready.
     #[inline]
     pub(crate) fn learn_wait(&self) {
         let fiber = self.fiber();
@@ -136,7 +138,7 @@ impl Worker {
         }
         // SAFETY: null, or the task that is set aside on this coroutine, which has not ended.
         let Some(task) = (unsafe { fiber.task.get().as_ref() }) else { return };
-        // One that its joiner has called counts with the joiner.
+        // A task that its joiner has called counts with the joiner.
         if task.traits.migratable || task.at_home.get() == JoinedAtHome::Called {
             return;
         }
@@ -151,7 +153,7 @@ impl Worker {
                 }
                 fiber.observation.set(Observation::Task(observed));
             }
-            // One that a loop has started, or that was called on the stack of another.
+            // A task that a loop has started, or that was called on the stack of another.
             before if !shared.habits.is_settled(class) => {
                 if let Observation::Task(other) = before {
                     self.count(Class(other.class), -1);
@@ -162,15 +164,15 @@ impl Worker {
         }
     }
 
-    /// Whether a claimed fresh task is to be begun here. If not, it is offered to the others, and
-    /// this worker stands back as soon as it comes to its main coroutine.
+    /// Whether a claimed fresh task should be begun here. If not, the caller offers it to the other
+    /// workers, and this worker stands back as soon as it comes to its main coroutine.
     #[inline(always)]
     pub(crate) fn keeps(&self, record: NonNull<Record>) -> bool {
         !self.shared().habits.any_spreads() || self.weigh(record)
     }
 
-    /// As `keeps`, for a task that a loop is about to start: it is observed, or offered to the
-    /// others.
+    /// As [`keeps`](Worker::keeps), for a task that a loop is about to start: observes the task, or
+    /// offers it to the other workers.
     #[cold]
     #[inline(never)]
     pub(crate) fn keeps_on_loop(&self, record: NonNull<Record>) -> bool {
@@ -201,7 +203,7 @@ impl Worker {
         !self.shared().habits.spreads(class) || self.has_room(class, 1) || self.cannot_share(record)
     }
 
-    /// Whether this worker has less than its share of a class; `more` of them are in its hand.
+    /// Whether this worker has less than its share of a class. `more` tasks of it are in its hand.
     #[inline(never)]
     pub(crate) fn has_room(&self, class: Class, more: usize) -> bool {
         let mine = self.remote.census.get(class);
@@ -210,12 +212,12 @@ impl Worker {
         tolerated || self.share(class, more).exceeds(mine)
     }
 
-    /// An even share of a class: of those that have been begun, that are offered, and that may be
-    /// among the fresh ones here.
+    /// An even share of a class: of the tasks that have been begun, that are offered, and that may
+    /// be among the fresh ones here.
     ///
-    /// Those that have been begun are counted first. So one that is begun meanwhile may be missed,
-    /// which makes the share smaller for a moment, and is not counted twice, which would have one
-    /// worker take what is another's.
+    /// The tasks that have been begun are counted first. So a task that is begun meanwhile may be
+    /// missed, which makes the share smaller for a moment. It is not counted twice, which would let
+    /// one worker take another's share.
     fn share(&self, class: Class, more: usize) -> Share {
         let (mut begun, mut least) = (0, u8::MAX);
         for remote in self.shared().remotes() {
@@ -234,7 +236,7 @@ impl Worker {
         Share { whole: all / workers, rest: !all.is_multiple_of(workers), least }
     }
 
-    /// Whether a task cannot be started elsewhere, or other rules hold, as stacks are short.
+    /// Whether a task cannot be started elsewhere, or other rules hold since stacks are short.
     fn cannot_share(&self, record: NonNull<Record>) -> bool {
         let shared = self.shared();
         // SAFETY: the run reference is in our hand.
@@ -245,8 +247,8 @@ impl Worker {
             || shared.is_closing()
     }
 
-    /// Puts a claimed task, which is not kept here, where others find it, and invites those that
-    /// have less than their share.
+    /// Puts a claimed task that is not kept here where other workers find it, and invites the
+    /// workers that have less than their share.
     #[cold]
     #[inline(never)]
     pub(crate) fn offer_to_others(&self, record: NonNull<Record>) {
@@ -260,16 +262,16 @@ impl Worker {
             point();
             self.queues.deque.push(Item::fresh(record));
         } else {
-            // Its growth would cost kilobytes of the stack that we happen to stand on.
+            // To grow the deque would cost kilobytes of the stack that we happen to stand on.
             self.requeue(record);
         }
         self.invite_others(class);
-        // Those who are invited may compute, and who sleeps and has its share takes it after a
+        // The invited workers may be computing. A sleeper that has its share takes the task after a
         // while.
         self.shared().idle.notify(self.shared(), false);
     }
 
-    /// Tells the others what this worker offers from now on.
+    /// Tells the other workers what this worker offers from now on.
     #[inline]
     pub(crate) fn announce_offer(&self, class: Option<Class>) {
         if self.remote.census.offered() != class {
@@ -288,15 +290,15 @@ impl Worker {
         }
     }
 
-    /// Whether any worker offers tasks. Searchers ask this again and again, so it lies apart from
-    /// what changes with each task.
+    /// Whether any worker offers tasks. Searchers ask this again and again, so the word lies apart
+    /// from words that change with each task.
     #[inline]
     pub(crate) fn anyone_offers(&self) -> bool {
         self.shared().offering.load(Ordering::Relaxed) > 0
     }
 
-    /// A task that another worker offers, claimed, if this one has less than its share of such
-    /// tasks. If it has not, it is to stand back from them as if they were its own.
+    /// Takes a task that another worker offers, claimed, if this worker has less than its share of
+    /// such tasks. If it has its share, it is to stand back from them as if they were its own.
     pub(crate) fn take_offered(&self) -> Option<NonNull<Record>> {
         if !self.anyone_offers() {
             return None;
@@ -324,8 +326,7 @@ impl Worker {
             .any(|remote| remote.census.offered() == Some(class) && !remote.thief.is_empty())
     }
 
-    /// Invites workers with less than their share of a class, as many as are needed to take what is
-    /// left here.
+    /// Invites workers with less than their share of a class, as many as there are tasks left here.
     pub(crate) fn invite_others(&self, class: Class) {
         let shared = self.shared();
         let share = self.share(class, 0);
@@ -341,14 +342,14 @@ impl Worker {
         }
     }
 
-    /// The others' remote parts, from the next one on.
+    /// The remote parts of the other workers, beginning with the next one.
     fn others(&self) -> impl Iterator<Item = &Remote> {
         let (shared, me) = (self.shared(), self.remote.index);
         let count = shared.workers();
         (1..count).map(move |i| shared.remote((me + i) % count))
     }
 
-    /// How many of a class the others have.
+    /// The number of tasks of a class that the other workers have.
     pub(crate) fn elsewhere(&self, class: Class) -> u32 {
         self.others().map(|remote| u32::from(remote.census.get(class))).sum()
     }
@@ -359,8 +360,8 @@ mod tests {
     use super::Share;
 
     #[test]
-    fn what_is_left_of_even_shares_goes_to_those_with_fewest() {
-        // Six on four workers.
+    fn the_remainder_of_even_shares_goes_to_the_workers_with_fewest() {
+        // Six tasks on four workers.
         let share = |least| Share { whole: 1, rest: true, least };
         assert_eq!([0, 1, 2].map(|mine| share(0).exceeds(mine)), [true, false, false]);
         assert_eq!([0, 1, 2].map(|mine| share(1).exceeds(mine)), [true, true, false]);

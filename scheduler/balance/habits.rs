@@ -1,12 +1,12 @@
-//! What the workers have learnt of the tasks of each spawn place: whether they wait as soon as they
-//! start, how long they live, and whether they have enough to do for a worker each.
+//! What the workers have learnt about the tasks of each spawn place: whether they wait as soon as
+//! they start, how long they live, and whether they have enough to do for a worker each.
 //!
-//! Who starts a task decides where it computes for the rest of its life, before it has computed
-//! anything (spread.rs). Most tasks are like those that were spawned at the same place before. The
-//! workers of a runtime learn together from the coroutines that they make: a task that runs to its
-//! end without waiting needs none, and is not observed. There are [`CLASSES`] classes of places,
-//! one for each place as long as there are not more; two places in one class cost balance, never
-//! correctness.
+//! The worker that starts a task runs it for the rest of its life, and the choice is made before
+//! the task has computed anything (spread.rs). Most tasks are like earlier tasks of the same spawn
+//! place. The workers of a runtime learn together from the coroutines that they make: a task that
+//! runs to its end without waiting needs none, and is not observed. Spawn places are divided into
+//! [`CLASSES`] classes, one for each place as long as they suffice. Two places in one class cost
+//! balance, never correctness.
 
 use crate::scheduler::worker::fiber::Observed;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
@@ -16,60 +16,65 @@ use std::cell::Cell;
 use std::panic::Location;
 use std::ptr;
 
-/// Classes of spawn places. Their counts fill a cache line (see crowd.rs).
+/// The number of classes of spawn places. Their counts fill a cache line (census.rs).
 pub(crate) const CLASSES: usize = 64;
 
-/// So many classes are looked at for a place.
+/// The number of classes that are probed for a place.
 const PROBES: usize = 8;
 
-/// A task that waits for the first time so soon after its start has computed nothing by then.
+/// A task that waits for the first time within this time after its start has computed nothing by
+/// then.
 const HASTY: Duration = Duration::from_micros(10);
-/// Tasks that live less are not worth the time that it takes to bring another worker to them.
+/// Tasks that live less than this are not worth the time that it takes to bring another worker to
+/// them.
 const BRIEF: Duration = Duration::from_micros(500);
-/// Tasks that compute for less between two waits, in the mean, are not worth the time that it takes
-/// to wake each other from another worker.
+/// Tasks that compute less than this between two waits, on average, are not worth the time that it
+/// takes to wake each other across workers.
 const TURN: Duration = Duration::from_micros(2);
-/// So many in a fork list have to show that they need no worker each. Of those that wait for each other
-/// some are the last, which do not wait; in a pipeline on workers that are not equally busy some
-/// have little to do; and a stage that starts when there are values computes before it waits.
+/// The number of tasks in a row that must show that they need no worker each. Several are
+/// necessary, since there are exceptions among tasks that do need one: of tasks that wait for each
+/// other, the last ones do not wait; in a pipeline on unequally busy workers, some have little to
+/// do; and a stage that starts when there are values computes before it waits.
 const UNLIKE: u8 = 4;
-/// When so many tasks in a fork list have not waited at their start, their place is taken for one whose
-/// tasks do not. Of a pipeline's stages all but one or two may find values when they start.
+/// After this many tasks in a row that have not waited at their start, the tasks of their place are
+/// taken not to. In a pipeline, all stages but one or two may find values when they start.
 const CALM: u8 = 32;
-/// Of a place whose tasks need no spreading so many are begun for one that is observed.
+/// For a place whose tasks need no spreading, one of this many tasks is observed.
 const SELDOM: u8 = 16;
-/// The bounds of the time for which a worker stands back, which is a tenth of their life.
+/// The bounds of the time for which a worker stands back, which is a tenth of the life of the
+/// tasks.
 const SHORTEST: Duration = Duration::from_micros(50);
 const LONGEST: Duration = Duration::from_millis(1);
 
-/// A spawn place by its number; or several, if there are more than [`CLASSES`], or they are many
-/// and their hashes alike.
+/// The number of a spawn place. Several places share a number if there are more than [`CLASSES`] of
+/// them, or if many of them have similar hashes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Class(pub(crate) u8);
 
-/// Where the number of a place is looked for: what does not depend on where the program lies in
-/// memory, so that a simulation can be repeated. Fibonacci hashing (Knuth, TAOCP 6.4): the highest
+/// The slot where the search for a place begins. The hash does not depend on where the program lies
+/// in memory, so a simulation can be repeated. Fibonacci hashing (Knuth, TAOCP 6.4): the highest
 /// bits of a product with 2^64 by the golden ratio.
 fn hash(place: &Location<'_>) -> usize {
     let key = u64::from(place.line()) << 16 ^ u64::from(place.column());
     (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - CLASSES.ilog2())) as usize
 }
 
-/// What is known of one class, as it lies in a word that all workers share.
+/// The knowledge about one class, as it lies in a word that all workers share.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Habit {
-    /// Some have waited as soon as they had started.
+    /// Some tasks have waited as soon as they had started.
     hasty: bool,
-    /// How many of which that was seen have not, in a fork list; up to [`CALM`].
+    /// The number of tasks in a row that were seen not to do so; up to [`CALM`].
     calm: u8,
-    /// How many in a fork list have ended while nothing waited on their worker, or had too little to do for
-    /// a worker each; up to [`UNLIKE`].
+    /// The number of tasks in a row that have ended while no task waited on their worker, or that
+    /// had too little to do for a worker each; up to [`UNLIKE`].
     unlike: u8,
-    /// The usual length of their lives: the logarithm of its nanoseconds; 0 if none has ended.
+    /// The usual length of a task's life, as the logarithm of its nanoseconds; 0 if none has ended.
     life: u8,
 }
 
-/// In the word: nothing more is to be learnt of the class, and its tasks are not to be spread.
+/// A bit of the word: nothing more is to be learnt about the class, and its tasks are not to be
+/// spread.
 const SETTLED: u32 = 1 << 31;
 
 impl Habit {
@@ -84,7 +89,7 @@ impl Habit {
         settled | u32::from(self.hasty) | unlike | calm | u32::from(self.life) << 8
     }
 
-    /// Whether these tasks are to be spread before they have computed anything.
+    /// Whether the tasks should be spread before they have computed anything.
     fn spreads(self) -> bool {
         self.hasty && self.unlike < UNLIKE && self.life().is_none_or(|life| life >= BRIEF)
     }
@@ -93,8 +98,8 @@ impl Habit {
         (self.life > 0).then(|| Duration::from_nanos(1 << self.life))
     }
 
-    /// Goes one step towards the length of a life, so that a single one of another length changes
-    /// little.
+    /// Moves one step towards the length of a life, so that a single task with a different length
+    /// changes little.
     fn learn_life(&mut self, life: Duration) {
         let logarithm = (life.as_nanos() as u64).max(2).ilog2() as u8;
         self.life = match self.life {
@@ -105,16 +110,16 @@ impl Habit {
     }
 }
 
-/// What the workers of a runtime have learnt: see the module's documentation. Written without
-/// order, each word as a whole, and only if something is new: what two write at once is lost in
-/// part, and learnt again.
+/// The knowledge of the workers of a runtime; see the module's documentation. Written without
+/// order, each word as a whole, and only if something is new: of two simultaneous writes one is
+/// lost, and learnt again.
 pub(crate) struct Habits {
-    /// Whether tasks of any class were ever to be spread.
+    /// Whether the tasks of any class were ever to be spread.
     any: AtomicBool,
     slots: [Slot; CLASSES],
 }
 
-/// A place, null before the first one has come, and what is known of it.
+/// A place, null until one takes the slot, and the knowledge about it.
 struct Slot {
     place: AtomicPtr<Location<'static>>,
     habit: AtomicU32,
@@ -170,26 +175,26 @@ impl Habits {
         }
     }
 
-    /// Whether tasks of any class may have to be spread.
+    /// Whether the tasks of any class may have to be spread.
     #[inline(always)]
     pub(crate) fn any_spreads(&self) -> bool {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Whether tasks of this class are to be spread.
+    /// Whether the tasks of this class should be spread.
     #[inline]
     pub(crate) fn spreads(&self, class: Class) -> bool {
         self.of(class).spreads()
     }
 
-    /// Whether nothing is to be learnt of this class, save now and then.
+    /// Whether nothing is to be learnt about this class, save now and then.
     #[inline]
     pub(crate) fn is_settled(&self, class: Class) -> bool {
         self.slots[usize::from(class.0)].habit.load(Ordering::Relaxed) & SETTLED != 0
     }
 
-    /// A task has waited so long after its start. Returns `true` if that was as soon as it had
-    /// started.
+    /// Learns that a task has waited for the first time, `after` this time since its start. Returns
+    /// `true` if that was as soon as it had started.
     pub(crate) fn learn_wait(&self, class: Class, after: Duration) -> bool {
         let hasty = after <= HASTY;
         if hasty {
@@ -198,8 +203,8 @@ impl Habits {
         hasty
     }
 
-    /// A task has ended that was observed. `idle`: for how much of its `life` its worker had
-    /// nothing to do; `parks`: how often tasks have waited there meanwhile.
+    /// Learns from the end of an observed task. `idle` is how much of its `life` its worker had
+    /// nothing to do, and `parks` is how often tasks have waited there meanwhile.
     pub(crate) fn learn_end(&self, task: &Observed, life: Duration, idle: Duration, parks: u64) {
         self.change(Class(task.class), |habit| {
             habit.learn_life(life);
@@ -208,7 +213,7 @@ impl Habits {
             let busy = computed >= life / 8 && computed >= TURN.saturating_mul(turns);
             let unlike = parks == 0 || !busy;
             habit.unlike = if unlike { UNLIKE.min(habit.unlike + 1) } else { 0 };
-            // A first wait while others were ready is not seen.
+            // A first wait while other tasks were ready is not seen.
             if task.hasty == Some(false) || parks == 0 {
                 habit.calm = CALM.min(habit.calm + 1);
                 habit.hasty &= habit.calm < CALM;
@@ -216,25 +221,25 @@ impl Habits {
         });
     }
 
-    /// For how long a worker stands back that has its share of this class.
+    /// How long a worker that has its share of this class stands back.
     pub(crate) fn patience(&self, class: Class) -> Duration {
         self.of(class).life().map_or(LONGEST, |life| (life / 10).clamp(SHORTEST, LONGEST))
     }
 }
 
-/// What one worker keeps of its own.
+/// The part of this knowledge that each worker has for itself.
 pub(crate) struct Accounts {
-    /// So many tasks of settled classes may still be begun without being observed.
+    /// The number of tasks of settled classes that may still be begun without being observed.
     unobserved: Cell<u8>,
     tolerances: [Cell<Tolerance>; CLASSES],
 }
 
-/// Of what is here for each class.
+/// The tolerated excess of one class.
 #[derive(Clone, Copy)]
 struct Tolerance {
-    /// So many may be here whatever the others have, ...
+    /// The number of tasks that may be here whatever the others have.
     most: u8,
-    /// ... and so many more the next time.
+    /// By how much that number exceeds the tasks here the next time.
     step: u8,
 }
 
@@ -262,20 +267,20 @@ impl Accounts {
         &self.tolerances[usize::from(class.0)]
     }
 
-    /// So many of this class may be here whatever the others have.
+    /// The number of tasks of this class that may be here whatever the others have.
     pub(crate) fn tolerated(&self, class: Class) -> u8 {
         self.tolerance(class).get().most
     }
 
-    /// The others have not come to take theirs: tolerates more than `here`, and twice as many more
-    /// the next time.
+    /// Tolerates more than `here`, since the other workers have not come to take theirs, and
+    /// doubles the step for the next time.
     pub(crate) fn tolerate(&self, class: Class, here: u8) {
         let step = self.tolerance(class).get().step;
         let most = here.saturating_add(step);
         self.tolerance(class).set(Tolerance { most, step: step.saturating_mul(2) });
     }
 
-    /// None is here any more: nothing is tolerated from now on.
+    /// Tolerates nothing from now on: no task of the class is here any more.
     pub(crate) fn forget_tolerance(&self, class: Class) {
         self.tolerance(class).set(Tolerance::NONE);
     }
@@ -297,8 +302,8 @@ mod tests {
         habits.find_class(place, hash(place))
     }
 
-    /// A task that has lived so long, while tasks have waited so often, and whose worker was never
-    /// idle.
+    /// Ends a task that has lived for `life`, on a worker that was never idle meanwhile and where
+    /// tasks have waited `parks` times.
     fn ends(habits: &Habits, class: Class, hasty: bool, life: Duration, parks: u64) {
         let hasty = Some(hasty);
         let (idle, task) = (Duration::ZERO, ptr::null());
@@ -319,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_that_wait_as_soon_as_they_start_are_spread_until_it_is_known_that_they_live_short() {
+    fn tasks_that_wait_at_once_are_spread_until_known_to_live_short() {
         let habits = Habits::new();
         let class = class_at(&habits, here());
         assert!(!habits.spreads(class) && !habits.is_settled(class) && !habits.any_spreads());
@@ -329,13 +334,13 @@ mod tests {
         assert!(habits.spreads(class) && habits.any_spreads());
         ends(&habits, class, true, 100 * US, 1);
         assert!(!habits.spreads(class) && habits.is_settled(class));
-        // The others live longer and longer.
+        // The next tasks live longer and longer.
         (0..4).for_each(|_| ends(&habits, class, true, 100 * MS, 1));
         assert!(habits.spreads(class) && !habits.is_settled(class));
     }
 
     #[test]
-    fn tasks_that_hardly_compute_are_spread_no_longer_and_one_that_does_brings_it_back() {
+    fn tasks_that_hardly_compute_are_not_spread_until_one_computes_again() {
         let habits = Habits::new();
         let class = class_at(&habits, here());
         habits.learn_wait(class, US);
@@ -346,7 +351,7 @@ mod tests {
         }
         ends(&habits, class, true, 10 * MS, 100);
         assert!(habits.spreads(class));
-        // The last one of a barrier does not wait.
+        // The last task at a barrier does not wait.
         ends(&habits, class, false, 10 * MS, 0);
         assert!(habits.spreads(class));
     }
@@ -360,14 +365,14 @@ mod tests {
             ends(&habits, class, false, 10 * MS, 100);
             assert_eq!(habits.spreads(class), left > 0);
         }
-        // Until one waits at once again, whichever ends after that.
+        // This holds until one waits at once again, whatever ends after that.
         habits.learn_wait(class, US);
         ends(&habits, class, false, 10 * MS, 100);
         assert!(habits.spreads(class));
     }
 
     #[test]
-    fn a_worker_stands_back_for_a_tenth_of_their_lives_within_bounds() {
+    fn a_worker_stands_back_for_a_tenth_of_a_life_within_bounds() {
         let habits = Habits::new();
         let class = class_at(&habits, here());
         assert_eq!(habits.patience(class), LONGEST);
@@ -378,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn more_and_more_are_tolerated_until_none_is_left() {
+    fn the_tolerated_number_grows_until_no_task_is_left() {
         let (accounts, class) = (Accounts::new(), Class(7));
         let tolerated = |here| {
             accounts.tolerate(class, here);
@@ -391,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_sixteen_tasks_is_observed_where_nothing_is_to_be_learnt() {
+    fn one_of_sixteen_tasks_of_a_settled_class_is_observed() {
         let accounts = Accounts::new();
         let samples: Vec<_> = (0..64).filter(|_| accounts.is_sample()).collect();
         assert_eq!(samples, [0, 16, 32, 48]);

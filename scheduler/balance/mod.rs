@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | `spread`, `standing_back` | a worker that has too many tasks stands back from new ones |
 //! | `census`, `crowd` | even shares of the tasks that wait before they compute |
-//! | `habits` | which tasks do: what is remembered of each place of the source that spawns |
+//! | `habits` | which tasks do so: statistics for each spawn place |
+//! | `state` | the state that a worker keeps for all this |
 
 pub(crate) mod census;
 pub(crate) mod crowd;

@@ -1,16 +1,17 @@
 //! Spreading starts, so that pinning does not cost balance.
 //!
-//! A started task stays on its worker. Where tasks wait before they compute, whoever starts them decides
-//! who computes later: a worker that starts a thousand in the time that another takes to wake up has them
-//! all. So a worker does not start a task on a new coroutine if it has [`SLACK`] more unfinished ones
-//! than another worker has; it **stands back**: it offers its fresh tasks in public, wakes somebody, and
-//! does nothing but look for ready ones, as long as the other makes progress. If nobody does for
-//! [`PATIENCE`] (they compute, or the machine has no processor for them) it tolerates the imbalance, and
-//! twice as much the next time. Where ready tasks keep it from standing back at all, a fresh one is started
-//! at each second of their turns.
+//! A started task stays on its worker. Where tasks wait before they compute, the worker that starts
+//! a task thereby decides which worker computes later: a worker that starts a thousand in the time
+//! that another takes to wake up has them all. So a worker does not start a task on a new coroutine
+//! if it has [`SLACK`] more unfinished ones than some other worker. It **stands back**: it offers
+//! its fresh tasks in public, wakes a worker, and does nothing but look for ready tasks, as long as
+//! the other workers make progress. If they make none for [`PATIENCE`] (they compute, or the
+//! machine has no processor for them), it tolerates the imbalance, and twice as much the next time.
+//! If ready tasks keep it from standing back at all, it starts a fresh task at every second of
+//! their turns.
 //!
-//! Tasks that run to their end without waiting take no new coroutine, and know nothing of this. The
-//! numbers of others are read without order: they are advice.
+//! Tasks that run to their end without waiting take no new coroutine, and are not affected. The
+//! numbers of the other workers are read without order: they are advice.
 
 use crate::scheduler::balance::standing_back::{Excess, SLACK, Standstill};
 use crate::scheduler::queue::private_deque::Portion;
@@ -21,29 +22,30 @@ use crate::shim::spin_loop;
 use crate::shim::thread;
 use crate::shim::time::{Duration, Instant, now};
 
-/// How long a worker that stands back waits for the others to start one.
+/// How long a worker that stands back waits for the others to start a task.
 const PATIENCE: Duration = Duration::from_micros(100);
-/// A worker that stands back invites others again after so long.
+/// The time after which a worker that stands back invites the others again.
 const INVITES: Duration = Duration::from_micros(50);
-/// What has been interrupted for no longer goes on.
+/// A standstill that was interrupted for longer than this is over.
 const MOMENT: Duration = Duration::from_millis(1);
-/// How long before it lets others have the processor at each turn.
+/// How long a worker spins before it yields the processor at each turn.
 const POLITE: Duration = Duration::from_micros(2);
 
 impl Worker {
-    /// Whether a fresh task may be started here on a new coroutine. If not, the worker soon comes to its
-    /// main coroutine, and stands back.
+    /// Whether a fresh task may be started here on a new coroutine. If not, the worker soon comes
+    /// to its main coroutine, and stands back.
     #[inline]
     pub(crate) fn may_start(&self) -> bool {
         self.live() <= self.balance.standing_back.allowed.get() || self.compare()
     }
 
-    /// Whether this worker is to stand back, and others have time to take what it offers.
+    /// Whether this worker should stand back while the others have time to take the tasks it
+    /// offers.
     pub(crate) fn is_to_stand_back(&self) -> bool {
         self.balance.standing_back.excess.get().is_some() && !self.is_kept_waiting()
     }
 
-    /// Whether it should have stood back for long, and has not come to it.
+    /// Whether this worker should have stood back for long, and has not come to it.
     pub(crate) fn is_kept_waiting(&self) -> bool {
         match self.balance.standing_back.excess.get() {
             None => false,
@@ -63,7 +65,7 @@ impl Worker {
             self.balance.standing_back.allowed.set(u32::MAX);
             return true;
         }
-        // Local tasks cannot be started elsewhere; and other rules hold where stacks are short.
+        // Local tasks cannot be started elsewhere. Other rules hold where stacks are short.
         if !self.queues.local.borrow().is_empty()
             || self.memory.exhausted.get()
             || shared.pressure.load(Ordering::Relaxed)
@@ -86,15 +88,15 @@ impl Worker {
         fair
     }
 
-    /// The number of coroutines of the other worker that has fewest.
+    /// The number of coroutines of the other worker that has the fewest.
     fn least(&self) -> u32 {
         let me = self.remote.index;
         let others = self.shared().remotes().filter(|remote| remote.index != me);
         others.map(|remote| remote.live.load(Ordering::Relaxed)).min().unwrap_or(u32::MAX)
     }
 
-    /// Stands back, if this worker has found that it should. On its main coroutine, and not among the
-    /// searchers. False if it has not.
+    /// Stands back, if this worker has found that it should. Called on its main coroutine, while
+    /// not among the searchers. Returns `false` if it need not stand back.
     pub(crate) fn stand_back(&self) -> bool {
         let Some(excess) = self.balance.standing_back.excess.take() else {
             self.balance.standing_back.since.set(None);
@@ -107,8 +109,8 @@ impl Worker {
         true
     }
 
-    /// Waits until the others have caught up, or do not do so for long. Returns `false` if tasks of this worker are
-    /// ready before that.
+    /// Waits until the others have caught up, or have made no progress for long. Returns `false` if
+    /// tasks of this worker are ready before that.
     fn wait_for_others(&self, excess: Excess) -> bool {
         let shared = self.shared();
         let start = now();
@@ -156,7 +158,7 @@ impl Worker {
                 && time - invited >= INVITES
                 && self.remote.census.offered() == Some(class)
             {
-                // Where something else lay in an inbox, there was no room for an invitation.
+                // If an inbox held something else, there was no room for an invitation.
                 self.invite_others(class);
                 invited = time;
             }
@@ -164,7 +166,7 @@ impl Worker {
         }
     }
 
-    /// What grows as others take what this worker leaves to them.
+    /// A number that grows as other workers take the tasks that this worker leaves to them.
     fn progress(&self, excess: Excess) -> u32 {
         match excess {
             Excess::Fibers => self.least(),
@@ -172,12 +174,13 @@ impl Worker {
         }
     }
 
-    /// Goes on with that of the last time, if that was a moment ago. What this worker had then may have been stolen by one
-    /// that stands back, too, and stolen back; or tasks of its own are woken again and again. Else none of them would ever
+    /// Continues the last standstill if that was a moment ago. Meanwhile another worker that stands
+    /// back may have stolen this worker's tasks, and lost them again; or tasks of this worker may
+    /// be woken again and again. If each interruption began a new standstill, no worker would ever
     /// have stood back for long enough.
     fn standstill(&self, excess: Excess, time: Instant) -> Standstill {
         match self.balance.standing_back.interrupted.take() {
-            // The time between does not count.
+            // The interruption itself does not count.
             Some((standstill, last)) if standstill.excess == excess && time - last < MOMENT => {
                 Standstill { since: time - (last - standstill.since), ..standstill }
             }

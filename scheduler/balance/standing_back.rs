@@ -1,33 +1,33 @@
-//! What a worker remembers of how it stands back.
+//! The state of a worker that stands back.
 
 use crate::scheduler::balance::habits::Class;
 use crate::shim::time::{Duration, Instant, now};
 use std::cell::Cell;
 
-/// So many coroutines more than another has are no matter.
+/// Tolerated imbalance, in unfinished coroutines.
 pub(super) const SLACK: u32 = 32;
 
-/// What a worker remembers of all this.
+/// The state that a worker keeps for standing back.
 pub(crate) struct Spread {
-    /// Up to so many coroutines nothing is compared.
+    /// The number of coroutines up to which nothing is compared.
     pub(super) allowed: Cell<u32>,
-    /// How much imbalance is tolerated the next time.
+    /// The imbalance to tolerate the next time.
     pub(super) step: Cell<u32>,
-    /// Of what it has too many, if it is to stand back.
+    /// The excess of this worker, if it is to stand back.
     pub(super) excess: Cell<Option<Excess>>,
-    /// When it found that first, since it stood back last.
+    /// When the worker first found an excess, since it stood back last.
     pub(super) since: Cell<Option<Instant>>,
-    /// Of the last time that it stood back, if another one then took what it had not started, or a task of its own was
-    /// woken, and when that was.
+    /// The last standstill, and when it was interrupted: another worker took the tasks that this
+    /// one had not started, or a task of this one was woken.
     pub(super) interrupted: Cell<Option<(Standstill, Instant)>>,
 }
 
-/// Of what a worker has more than others.
+/// The things of which a worker has more than the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Excess {
-    /// Of coroutines.
+    /// Too many coroutines.
     Fibers,
-    /// Of tasks of one class (crowd.rs).
+    /// Too many tasks of one class (crowd.rs).
     Class(Class),
 }
 
@@ -42,7 +42,7 @@ impl Spread {
         }
     }
 
-    /// The worker is to stand back from one class.
+    /// Notes that the worker should stand back from a class.
     pub(crate) fn stand_back_for(&self, class: Class) {
         self.excess.set(Some(Excess::Class(class)));
         if self.since.get().is_none() {
@@ -50,22 +50,23 @@ impl Spread {
         }
     }
 
-    /// A task has been begun although the worker should have stood back.
+    /// Notes that a task has been begun although the worker should have stood back.
     pub(crate) fn begins_in_turn(&self) {
         self.since.set(None);
     }
 }
 
-/// For how long the others have not caught up.
+/// How long the others have not caught up.
 pub(super) struct Standstill {
     pub(super) excess: Excess,
-    /// Their greatest progress.
+    /// The greatest progress of the others.
     pub(super) most: u32,
     pub(super) since: Instant,
 }
 
 impl Standstill {
-    /// Those that come and go are no progress, which would have no end.
+    /// Returns how long the standstill has lasted. Progress below the greatest so far does not
+    /// count: tasks that come and go would extend the wait for ever.
     pub(super) fn lasts(&mut self, progress: u32, time: Instant) -> Duration {
         if progress > self.most {
             (self.most, self.since) = (progress, time);
@@ -79,13 +80,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn coming_and_going_is_a_standstill_and_catching_up_is_none() {
+    fn tasks_that_come_and_go_do_not_end_a_standstill() {
         let start = now();
         let at = |us| start + Duration::from_micros(us);
         let mut standstill = Standstill { excess: Excess::Fibers, most: 1, since: start };
         for us in 1..=100 {
             let lasts = standstill.lasts(1 + (us % 2) as u32, at(us));
-            // The first that comes is one more than there were.
+            // The first task that comes exceeds the initial number by one.
             assert_eq!(lasts, Duration::from_micros(us - 1));
         }
         assert_eq!(standstill.lasts(3, at(101)), Duration::ZERO);

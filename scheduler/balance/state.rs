@@ -1,4 +1,4 @@
-//! What a worker remembers for the sake of balance.
+//! The state that a worker keeps for the sake of balance.
 
 use crate::scheduler::balance::habits::Accounts;
 use crate::scheduler::balance::standing_back::Spread;
@@ -9,20 +9,20 @@ use std::cell::Cell;
 pub(crate) struct Balance {
     pub(crate) standing_back: Spread,
     pub(crate) accounts: Accounts,
-    /// Others have invited it to take what they offer.
+    /// Other workers have invited this one to take offered tasks.
     pub(crate) invited: Cell<bool>,
-    /// It has done so at the last invitation: a ready task comes before the next.
+    /// The worker took an offered task at the last invitation: a ready task comes before the next.
     pub(crate) took_offered: Cell<bool>,
-    /// For how long it has had nothing to run.
+    /// How long the worker has had nothing to run.
     pub(crate) idle_time: Cell<Duration>,
-    /// It has handed tasks over, and has not had to run them itself.
+    /// The worker has handed tasks over, and has not had to run them itself.
     pub(crate) shares: Cell<bool>,
-    /// It joins its children in the order in which it has spawned them, so it hands over the
-    /// newest.
+    /// The worker joins its children in the order in which it has spawned them, so it hands over
+    /// the newest.
     pub(crate) joins_oldest: Cell<bool>,
-    /// From the first index of its private deque to the second one lie tasks that are spread (crowd.rs), and
-    /// that it joins in that order too. It begins the oldest of them first, after those that have
-    /// been pushed since: so neighbours stay together, which often have to do with each other.
+    /// The range of indices of the private deque that holds tasks that are spread (crowd.rs) and
+    /// joined in spawn order. The worker begins the oldest of them first, after the tasks pushed
+    /// since. So neighbours, which often have to do with each other, stay together.
     pub(crate) spread_at: Cell<(usize, usize)>,
 }
 

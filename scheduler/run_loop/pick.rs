@@ -228,8 +228,8 @@ impl Worker {
         let place = ptr::with_exposed_provenance::<Fiber>(task.place.load(Ordering::Relaxed));
         let stays = ptr::eq(place, self.fibers.running.get()) || self.isolations.any();
         if task.traits.migratable && !stays {
-            // Its context is saved: only the running coroutine's is not. SAFETY: the coroutine of a
-            // suspended task is alive.
+            // Its context is saved: only the running coroutine's is not.
+            // SAFETY: the coroutine of a suspended task is alive.
             self.disown(unsafe { &*place });
             let shared = self.shared();
             if self.queues.deque.len() < BATCH {
