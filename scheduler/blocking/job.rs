@@ -33,7 +33,7 @@ impl<'a> Job<'a> {
     /// Runs the closure and keeps its panic.
     pub(super) fn run(&self) {
         // SAFETY: the job belongs to the caller, which is its owner before the job is queued, or
-        // the thread that has taken it out of the queue. So nobody else looks at the cells.
+        // the thread that has taken it out of the queue. So no other thread looks at the cells.
         let closure = unsafe { (*self.closure.get()).take() };
         let panic = closure.and_then(quietly);
         // SAFETY: the same.

@@ -51,8 +51,8 @@
 //!
 //! A runtime closes its pool after its last task has ended. A task waits for each job, so the queue
 //! is empty then and no job comes later. All threads leave, and `close` joins them. A thread that
-//! leaves earlier stores its own join handle in the pool and joins the thread whose handle it finds
-//! there. So at most one thread that has left is not joined yet, and `close` joins that one too.
+//! leaves earlier stores its own join handle in the pool and joins the thread that left before
+//! it. So at most one thread that has left is not joined yet, and `close` joins that one too.
 
 mod cores;
 mod job;
@@ -147,7 +147,7 @@ struct State {
     closed: bool,
     /// Jobs that have been run.
     done: u64,
-    /// Those of them that their callers ran.
+    /// The jobs among them that their callers ran.
     in_place: u64,
 }
 
@@ -204,7 +204,7 @@ impl BlockingPool {
         }
     }
 
-    /// Returns whether the calling thread runs a job of this pool, for whose end a task waits.
+    /// Returns whether the calling thread runs a job of this pool, which a task waits for.
     pub(crate) fn is_served_here(&self) -> bool {
         self.is_of_this_thread() && !SERVED.get().node.is_null()
     }

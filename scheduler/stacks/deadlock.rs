@@ -1,7 +1,8 @@
-//! The look at a world at rest: who can be helped, and who has to fail.
+//! Detects a deadlock by stack exhaustion: runs with every worker stopped, finds hosts for guests,
+//! or picks the task that must fail.
 //!
-//! Everything here runs with the ledger of `exhaustion` locked and all workers noted in them as resting;
-//! that module says what this means, and why a verdict is sound.
+//! Everything here runs with the ledger of `exhaustion` locked and all workers noted in it as
+//! resting. That module explains what this means, and why a deadlock that is declared here is one.
 
 use crate::retire::stack::StackExhausted;
 use crate::scheduler::life::scope_frame::ScopeFrame;
@@ -18,10 +19,11 @@ use crossbeam_deque::Steal;
 use std::collections::HashSet;
 use std::ptr::{self, NonNull};
 
-/// How long the kernel must have refused before a task fails by it.
+/// How long the kernel must have refused a stack before a task fails for it.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// All workers rest: finds guests and hosts, or one that has to fail. Enters in `ordered` whom to wake.
+/// Finds hosts for fresh tasks, or one task that must fail, and enters the orders. Appends the
+/// workers to wake to `ordered`.
 pub(crate) fn resolve(worker: &Worker, ledger: &mut Ledger, ordered: &mut Vec<usize>) {
     let shared = worker.shared();
     let Some(still) = nobody_runs(shared) else { return };
@@ -81,21 +83,22 @@ pub(crate) fn resolve(worker: &Worker, ledger: &mut Ledger, ordered: &mut Vec<us
 
 fn for_each_worker(shared: &Shared, mut f: impl FnMut(&Worker)) {
     for index in 0..shared.workers() {
-        // SAFETY: the worker rests and the ledger are locked, so its thread does not write its own part,
-        // and what it wrote before is visible by the lock.
+        // SAFETY: the worker rests and the ledger is locked, so its thread does not write its own
+        // part; the lock makes its earlier writes visible.
         f(unsafe { &*shared.seat(index) });
     }
 }
 
-/// The tasks of all coroutines.
+/// The tasks of all coroutines, none of which can go on.
 #[derive(Default)]
 struct Still {
     parked: HashSet<*const Record>,
-    /// Kept waiting by a isolation: they go on when the waits of others have ended.
+    /// Tasks that an isolation keeps waiting: they go on when other tasks' waits have ended.
     kept: HashSet<*const Record>,
 }
 
-/// The tasks of all coroutines, if none can go on and nobody has been sent anything.
+/// Collects the tasks of all coroutines. Returns `None` if any can go on, or if a worker has been
+/// sent anything.
 fn nobody_runs(shared: &Shared) -> Option<Still> {
     let mut still = Still::default();
     let mut all = true;
@@ -111,7 +114,7 @@ fn nobody_runs(shared: &Shared) -> Option<Still> {
                 Some(task) if task.phase() == Phase::Parked && task.wait.is_parked() => {
                     still.parked.insert(ptr::from_ref(task));
                 }
-                // It has been kept before it began.
+                // An isolation has kept it waiting before it began.
                 None if still.kept.contains(&fiber.first.get()) => {}
                 _ => all = false,
             }
@@ -131,12 +134,12 @@ fn drain_injector(worker: &Worker) -> Vec<NonNull<Record>> {
                     if unsafe { record.as_ref() }.claim() {
                         fresh.push(record);
                     } else {
-                        // SAFETY: a stale item's reference, given up.
+                        // SAFETY: the stale item's reference, given up.
                         unsafe { release(record, 1) };
                     }
                 }
                 Runnable::Started(record) => {
-                    // It needs no stack, and goes on here.
+                    // A started task needs no stack, and goes on here.
                     let _ = worker.open(Item::started(record));
                 }
             },
@@ -146,8 +149,9 @@ fn drain_injector(worker: &Worker) -> Vec<NonNull<Record>> {
     }
 }
 
-/// The worker that ends a fresh task uncalled: the one in whose own queue it lies, else the present one
-/// rather than another. None if all that could keep it waiting.
+/// The worker that shall end a fresh task without calling it: the one whose own queue holds the
+/// task, otherwise preferably the present worker. `None` if every such worker keeps the task
+/// waiting.
 fn who_refuses(worker: &Worker, record: NonNull<Record>, index: Option<usize>) -> Option<usize> {
     let mut found = None;
     for_each_worker(worker.shared(), |other| {
@@ -159,7 +163,8 @@ fn who_refuses(worker: &Worker, record: NonNull<Record>, index: Option<usize>) -
     found
 }
 
-/// The task that has to fail, and the worker that sees to it; none if somebody may go on.
+/// Picks the task that must fail, and the worker that ends it. Returns `None` if any task may go
+/// on.
 fn verdict(
     worker: &Worker,
     fresh: &[NonNull<Record>],
@@ -167,11 +172,12 @@ fn verdict(
     still: &Still,
 ) -> Option<(NonNull<Record>, usize)> {
     let Still { parked, kept } = still;
-    // Also when the runtime ends: sections that ignore cancellation wait on.
+    // This also covers the end of the runtime: sections that ignore cancellation wait on.
     if worker.has_ready() {
         return None;
     }
-    // Every unfinished task of the runtime is fresh, or is on a coroutine, or is an ancestor of one.
+    // Every unfinished task of the runtime is fresh, or is on a coroutine, or is an ancestor of
+    // one.
     let mut seen = HashSet::new();
     let mut waiting = HashSet::new();
     let all_fresh = || {
@@ -182,8 +188,8 @@ fn verdict(
     for (record, index) in all_fresh() {
         let mut above = HashSet::new();
         collect_waiting(record.as_ptr().cast_const().cast(), &mut seen, &mut above);
-        // The first that is waited for itself or by its ancestors; those of later ones may have been
-        // seen.
+        // Pick the first task for which, or for an ancestor of which, a task waits. For later tasks
+        // the ancestors may have been visited already.
         if candidate.is_none() && (parked.is_empty() || !above.is_disjoint(parked)) {
             candidate = who_refuses(worker, record, index).map(|index| (record, index));
         }
@@ -195,8 +201,8 @@ fn verdict(
     if parked.iter().all(|task| waiting.contains(task)) { candidate } else { None }
 }
 
-/// Enters the tasks that wait for the end of `node` or of one of its ancestors. Stops at what has been
-/// seen.
+/// Collects the tasks that wait for the end of `node` or of one of its ancestors. Stops at a node
+/// that has been visited.
 fn collect_waiting(
     mut at: *const Node,
     seen: &mut HashSet<*const Node>,
@@ -222,7 +228,8 @@ fn collect_waiting(
     }
 }
 
-/// Why there is no stack for the task: nothing if there is one after all, or hope.
+/// A last attempt to get a stack for the task. Returns the reason for the failure, or `None` if
+/// there is a stack after all or still hope for one.
 fn last_attempt(
     shared: &Shared,
     ledger: &mut Ledger,

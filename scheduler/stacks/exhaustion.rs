@@ -1,49 +1,55 @@
-//! When no stack can be had.
+//! Stack exhaustion: what the workers do when no stack can be had.
 //!
-//! A worker that cannot get a stack for a fresh task is *starving*. Nothing of this module runs as long
-//! as none is, but for a load of `pressure` where a worker has nothing else to do.
+//! A worker that cannot get a stack for a fresh task is *starving*. While no worker starves,
+//! nothing in this module runs; the only cost is a load of `pressure` when a worker has nothing
+//! else to do.
 //!
-//! # What is done, in this order
+//! # Measures, in order
 //!
-//! 1. **Ready coroutines go on**, and loops that have a stack go on taking fresh tasks. So a task waits
-//!    until another has ended, and nothing is lost.
-//! 2. **Warm stacks go back** (`relieve`, `rest`): under pressure every worker that comes to its main
-//!    coroutine gives up its pool, also the starving one, whose pool may be of another class. Loops
-//!    that end pass through main. Whoever gave something back wakes the starving.
-//! 3. **Fresh tasks go to the injector**, where every worker finds them. Whoever starves naps, for at
-//!    most 16 ms at a time, since memory may come free without anybody telling.
-//! 4. **A fresh task is run as a guest** on the stack of a coroutine that waits for it: below the frames
-//!    of the waiter, which cannot go on before the guest has ended, as it waits for that very task or
-//!    for one that ends after it. A cancel that would wake the waiter is blocked back meanwhile by a
-//!    shield in its wait word. The guest is a coroutine of its own and may wait like any other. It
-//!    takes at least 12 KiB and a quarter of the stack ([`FiberOf::has_room_for_guest`]); a task
-//!    that asked for a larger stack, or may migrate, is no guest.
-//! 5. **An error** if all that does not help: see below.
+//! 1. **Ready coroutines go on**, and loops that have a stack go on taking fresh tasks. So a task
+//!    waits until another has ended, and nothing is lost.
+//! 2. **Warm stacks go back** (`relieve`, `rest`). Under pressure every worker that comes to its
+//!    main coroutine gives up its pool. So does the starving worker, whose pool may be of another
+//!    class. Loops that end pass through the main coroutine. A worker that has given anything back
+//!    wakes the starving workers.
+//! 3. **Fresh tasks go to the injector**, where every worker finds them. A starving worker naps,
+//!    for at most 16 ms at a time, since memory may come free without notice.
+//! 4. **A fresh task runs as a guest** on the stack of a coroutine that waits for it. The guest's
+//!    frames lie below the frames of the waiter, its *host*. The host cannot go on before the guest
+//!    has ended, as it waits for that very task or for one that ends after it. A cancel would wake
+//!    the host; meanwhile a shield in its wait word holds the cancel back. The guest is a coroutine
+//!    of its own and may wait like any other. It needs at least 12 KiB and a quarter of the stack
+//!    ([`FiberOf::has_room_for_guest`]). A task that asked for a larger stack, or that may migrate,
+//!    cannot be a guest.
+//! 5. **A task fails** if nothing else helps: see below.
 //!
-//! # The world at rest, and the verdict
+//! # Stopping all workers, and deadlocks
 //!
-//! A worker that starves, or idles under pressure, notes itself in the ledger before it lies down, and
-//! strikes itself out, under the same lock, before it does anything else. So whoever holds the lock and
-//! finds all workers noted, none of them with orders that it has not got up for yet, has stopped the
-//! world: no task runs and the tree does not change, but for what foreign threads do (spawn, unpark, cancel, drop handles). The last one to be noted looks at
-//! everything (deadlock.rs): it finds guests' hosts on any worker and leaves orders for them; and if there
-//! is none, it passes a verdict if
+//! A worker that starves, or that idles under pressure, notes itself in the ledger as resting
+//! before it lies down. Before it does anything else, it removes the note, under the same lock.
+//! Suppose a worker holds the lock, finds all workers noted, and finds no order that its worker has
+//! not got up for yet. Then no task runs, and the task tree does not change except by foreign
+//! threads (spawn, unpark, cancel, drop of a handle). The last worker to note itself examines all
+//! tasks (deadlock.rs). It looks for hosts on any worker and leaves orders for the guests. If it
+//! finds none, it declares a deadlock if all of the following hold:
 //!
-//! * a last attempt to get a stack failed (for memory and mappings: for 200 ms, as others may free some);
-//! * every coroutine of the runtime is parked in a wait for a task of this runtime: the end of a scope,
-//!   a join, block_on; or is kept waiting by a isolation (isolate.rs), until such a
-//!   wait ends. A park, a call of `blocking`, a wait for another runtime's task or for a primitive (a mutex, an
-//!   event, ..) is not one, nor is a worker that is blocked in the middle of an unwinding: all these may go on by what
-//!   others do;
-//! * a fresh task is among those waited for, or below one, and might run on some worker: one that all of
-//!   them keep waiting may find a stack later.
+//! * A last attempt to get a stack failed. If memory or mappings are short, attempts must have
+//!   failed for 200 ms, as other programs may free some.
+//! * Every coroutine of the runtime either is parked in a wait for a task of this runtime (the end
+//!   of a scope, a join, block_on), or is kept waiting by an isolation (wait/isolation.rs) until
+//!   such a wait ends. A park does not count, nor does a call of `blocking`, a wait for a task of
+//!   another runtime or for a primitive (a mutex, an event, ...), or a worker that is blocked in
+//!   the middle of an unwinding: others may end all of these.
+//! * A fresh task is among the tasks waited for, or below one of them, and some worker might run
+//!   it. A task that every worker keeps waiting may find a stack later.
 //!
-//! Then this task ends with [`Failure::NoStack`], which wakes whoever waits for it. One at a time, since
-//! the one woken frees a stack, or runs the others.
+//! Then this fresh task ends with [`Failure::NoStack`], which wakes its waiter. Only one task fails
+//! at a time, since the waiter that goes on frees a stack, or runs the other tasks.
 //!
-//! Not detected, and waiting for ever like any deadlock: tasks that wait for each other in a ring; a
-//! coroutine that parks, or waits for a primitive, and would be woken only by a task that has no stack. Taken for a
-//! deadlock although a foreign thread could end it: joins that it would cancel by dropping their tasks' handles.
+//! Two cases are not detected, and wait for ever like any deadlock: tasks that wait for each other
+//! in a ring; and a coroutine that parks, or waits for a primitive, and would be woken only by a
+//! task that has no stack. One case is taken for a deadlock although a foreign thread could end it:
+//! joins that the thread would cancel by dropping their tasks' handles.
 
 use crate::retire::stack::StackClass;
 use crate::scheduler::cancel::is_cancelled;
@@ -68,12 +74,12 @@ use crate::task::record::{Origin, Phase, Record};
 use crate::task::words::tree::{Node, NodeKind};
 use std::ptr::{self, NonNull};
 
-/// Fresh tasks that a worker looks at before it lies down.
+/// The number of fresh tasks that a worker looks at before it lies down.
 const LOOK: usize = 64;
-/// Generations that it looks up for one that waits.
+/// The number of generations that it goes up to find a waiter.
 const DEPTH: usize = 64;
 
-/// A worker could not get a stack.
+/// Called when a worker could not get a stack.
 #[cold]
 pub(crate) fn begin(worker: &Worker) {
     if worker.memory.exhausted.replace(true) {
@@ -82,13 +88,13 @@ pub(crate) fn begin(worker: &Worker) {
     let shared = worker.shared();
     shared.exhaustion.ledger().lines[worker.remote.index].starving = true;
     shared.pressure.store(true, Ordering::SeqCst);
-    // Those who sleep keep warm stacks, and must be known to rest.
+    // Sleepers keep warm stacks, and must be noted as resting.
     for index in (0..shared.workers()).filter(|index| *index != worker.remote.index) {
         shared.idle.notify_worker(shared, index);
     }
 }
 
-/// It has got one after all, or needs none any more.
+/// Called when the worker has got a stack after all, or needs none any more.
 #[cold]
 pub(crate) fn end(worker: &Worker) {
     worker.memory.exhausted.set(false);
@@ -99,16 +105,17 @@ pub(crate) fn end(worker: &Worker) {
     settle(shared, &ledger);
 }
 
-/// Sees to it that there is pressure as long as somebody starves, or has orders: who does not starve
-/// looks for them only under pressure, and may get up after the one for whose sake they were given.
+/// Keeps up the pressure as long as a worker starves or has orders. A worker that does not starve
+/// looks for its orders only under pressure, and may get up after the starving worker for which
+/// they were given.
 fn settle(shared: &Shared, ledger: &Ledger) {
     let pressure = ledger.lines.iter().any(|line| line.starving || !line.orders.is_empty());
-    // Under the lock: one that begins to starve raises it afterwards.
+    // Under the lock: a worker that begins to starve later stores `true` after this store.
     shared.pressure.store(pressure, Ordering::SeqCst);
 }
 
-/// What a worker does for the starving, and for itself, whenever it is at its main coroutine under
-/// pressure. True if it has run something.
+/// Helps the starving workers, and this one, whenever the worker is at its main coroutine under
+/// pressure. Returns `true` if it has run anything.
 #[cold]
 pub(crate) fn relieve(worker: &Worker) -> bool {
     if !worker.memory.exhausted.get() {
@@ -129,8 +136,9 @@ pub(crate) fn relieve(worker: &Worker) -> bool {
     ran || worker.memory.exhausted.get() && look_here(worker)
 }
 
-/// A loop has left its stack for a task that needs a larger one, and there was none. Now that no stack
-/// of this worker is in use: tries again; false if it must wait.
+/// Tries again to get the larger stack that a task needs. Its loop has left its own stack for the
+/// task, and there was none; now no stack of this worker is in use. Returns `false` if the task
+/// must wait.
 #[cold]
 pub(crate) fn retry_dedicated(worker: &Worker) -> bool {
     give_up_warm(worker);
@@ -151,14 +159,15 @@ pub(crate) fn retry_dedicated(worker: &Worker) -> bool {
 
 /// The class of stack that a fresh task needs.
 pub(crate) fn class_of(shared: &Shared, record: NonNull<Record>) -> StackClass {
-    // SAFETY: in our hand, or queued by a worker that rests.
+    // SAFETY: in our hand, or queued by a worker that rests, with a reference.
     match unsafe { record.as_ref() }.traits.stack_class {
         0 => shared.config.stack_class,
         class => StackClass::from_byte(class),
     }
 }
 
-/// Gives back all warm stacks and wakes those who starve; true if there was one.
+/// Gives back all warm stacks and wakes the starving workers. Returns `true` if there was a warm
+/// stack.
 fn give_up_warm(worker: &Worker) -> bool {
     worker.dismiss_spare();
     worker.housekeeping();
@@ -178,7 +187,7 @@ fn give_up_warm(worker: &Worker) -> bool {
     true
 }
 
-/// Lies down under pressure. Nothing if there is something to do at once.
+/// Lies down under pressure. Returns `None` if there is something to do at once.
 #[cold]
 pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
     let shared = worker.shared();
@@ -199,7 +208,7 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
     }
     ledger.lines[me].resting = true;
     let mut ordered = Vec::new();
-    // One that has orders is about to get up, and what it was told to do comes first.
+    // A worker with orders is about to get up, and its orders come first.
     // MUTANT(exhaustion.rest.all): with ledger.lines.iter().all(|line| line.resting)
     if ledger.lines.iter().all(|line| line.resting && line.orders.is_empty()) {
         resolve(worker, &mut ledger, &mut ordered);
@@ -229,7 +238,7 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
     Some(roused)
 }
 
-/// Moves the fresh tasks at hand to where everybody finds them; says how many.
+/// Moves the fresh tasks at hand to the injector, where every worker finds them. Returns how many.
 fn publish(worker: &Worker) -> usize {
     let shared = worker.shared();
     let mut count = 0;
@@ -275,8 +284,8 @@ pub(crate) fn put_back(worker: &Worker, record: NonNull<Record>) {
     }
 }
 
-/// Looks at some of the fresh tasks at hand: ends those that will not be called anyway, and runs the
-/// first that can be a guest here. True if it did anything.
+/// Looks at some of the fresh tasks at hand: ends the cancelled ones, and runs the first that can
+/// be a guest here. Returns `true` if it did anything.
 fn look_here(worker: &Worker) -> bool {
     let mut others = Vec::new();
     let mut found = None;
@@ -298,7 +307,7 @@ fn look_here(worker: &Worker) -> bool {
         others.push(record);
     }
     if isolated && found.is_none() && others.is_empty() {
-        // What else is fresh is not to be started here.
+        // The other fresh tasks must not be started here.
         end(worker);
     }
     for record in others {
@@ -310,8 +319,8 @@ fn look_here(worker: &Worker) -> bool {
     }
 }
 
-/// Why a fresh task that is in our hand will not be called anyway. An external one has no closure, and keeps the
-/// outcome that it has.
+/// The failure of a fresh task, in our hand, that will not be called anyway. An external task has
+/// no closure, and keeps the outcome that it has.
 fn cancelled(record: NonNull<Record>) -> Option<Failure> {
     // SAFETY: the run reference is in our hand.
     let task = unsafe { record.as_ref() };
@@ -323,10 +332,10 @@ fn cancelled(record: NonNull<Record>) -> Option<Failure> {
     ends.then(|| Failure::NotStarted(cause_of(&task.node)))
 }
 
-/// A coroutine of `worker` that waits for the end of the fresh task, or of one that ends after it, and
-/// has room for it.
+/// Finds a coroutine of `worker` that waits for the end of the fresh task, or of one that ends
+/// after it, and that has room for it.
 ///
-/// The worker is the caller, on its main coroutine, or at rest with the ledger locked.
+/// `worker` is the caller, on its main coroutine, or it rests with the ledger locked.
 pub(crate) fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const Fiber> {
     // SAFETY: the run reference is in the caller's hand.
     let task = unsafe { record.as_ref() };
@@ -341,7 +350,8 @@ pub(crate) fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const
             NodeKind::Root => return None,
             NodeKind::Scope => node.is_waiting().then(|| task_of(at)).flatten(),
             NodeKind::Task => {
-                // Only its parent, which is alive, as the word's own pointer may not be.
+                // Compare with the parent, which is alive; the pointer in the join word may be to a
+                // task that is not.
                 // SAFETY: a node of kind Task is the start of its record.
                 let joined = unsafe { (*at.cast::<Record>()).join.waiting_task() };
                 task_of(node.parent).filter(|parent| joined == Some(parent.as_ptr().cast_const()))
@@ -360,23 +370,24 @@ pub(crate) fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const
 
 /// The coroutine that a task is parked on, if `worker` is its home.
 fn coroutine_of(record: NonNull<Record>, worker: &Worker) -> Option<&Fiber> {
-    // SAFETY: an ancestor of an unfinished task.
+    // SAFETY: an ancestor of an unfinished task is alive.
     let task = unsafe { record.as_ref() };
     if task.node.home() != worker.number() || task.phase() != Phase::Parked {
         return None;
     }
-    // One that a cancel has woken has the phase until it runs, and needs its stack for that.
+    // A task that a cancel has woken stays in this phase until it runs, and needs its stack for
+    // that.
     if !task.wait.is_parked() {
         return None;
     }
     let place = ptr::with_exposed_provenance::<Fiber>(task.place.load(Ordering::Relaxed));
-    // SAFETY: the task is parked (or woken and not continued) at home, which runs nothing now, so its
-    // coroutine is alive and suspended.
+    // SAFETY: the task is parked (or woken and not continued) at home, and its home runs nothing
+    // now, so its coroutine is alive and suspended.
     let fiber = unsafe { &*place };
     ptr::eq(fiber.task.get(), record.as_ptr()).then_some(fiber)
 }
 
-/// True if it has run or ended the task.
+/// Carries out an order. Returns `true` if it has run or ended the task.
 fn carry_out(worker: &Worker, order: Order) -> bool {
     match order {
         Order::Refuse(record, reason) => {
@@ -388,15 +399,17 @@ fn carry_out(worker: &Worker, order: Order) -> bool {
             taken
         }
         Order::Visit(record, host) => {
-            // SAFETY: the host is one of ours and suspended: nothing has run here since it was found.
+            // SAFETY: the host is one of ours and suspended: nothing has run here since it was
+            // found.
             take_if_local(worker, record) && visit(worker, record, unsafe { &*host })
         }
     }
 }
 
-/// Takes a task that nobody may steal out of its queue; all others are in our hand already.
+/// Takes a local task out of its queue, where no other worker may steal it; all other tasks are in
+/// our hand already.
 fn take_if_local(worker: &Worker, record: NonNull<Record>) -> bool {
-    // SAFETY: queued here, or in our hand.
+    // SAFETY: the task is queued here or in our hand, so there is a reference to it.
     let task = unsafe { record.as_ref() };
     if task.traits.local && task.phase() == Phase::Ready {
         let mut local = worker.queues.local.borrow_mut();
@@ -406,20 +419,20 @@ fn take_if_local(worker: &Worker, record: NonNull<Record>) -> bool {
     true
 }
 
-/// Runs a claimed task on the stack of one that waits for it; false if that one has been woken, and the
-/// task is queued again.
+/// Runs a claimed task on the stack of its waiter. Returns `false` if the waiter has been woken,
+/// and the task is queued again.
 fn visit(worker: &Worker, record: NonNull<Record>, host: &Fiber) -> bool {
     // SAFETY: the task of a suspended coroutine has not ended.
     let waiter = unsafe { &*host.task.get() };
     let shielded = if host.has_room_for_guest() { waiter.wait.shield() } else { None };
     let Some(shielded) = shielded else {
-        // Cancelled meanwhile: it frees its stack.
+        // The waiter was cancelled meanwhile: it frees its stack.
         put_back(worker, record);
         return false;
     };
     host.lent.set(shielded);
-    // SAFETY: suspended, with room; it waits for what cannot end before this task, and no cancel wakes
-    // it either.
+    // SAFETY: the host is suspended and has room. It waits for a task that cannot end before this
+    // one, and the shield keeps a cancel from waking it.
     let guest =
         unsafe { FiberOf::create_guest(host, ptr::from_ref(worker), record.as_ptr(), enter) };
     // SAFETY: made above.
@@ -429,12 +442,12 @@ fn visit(worker: &Worker, record: NonNull<Record>, host: &Fiber) -> bool {
     true
 }
 
-/// A guest has ended: its host is its own again. On the main coroutine, at once.
+/// Called at once, on the main coroutine, when a guest has ended: releases its host.
 #[cold]
 pub(crate) fn see_off(worker: &Worker) {
     // SAFETY: the guest's memory lies on the stack of its host, which is still suspended.
     let guest = unsafe { &*worker.fibers.vacated.replace(ptr::null()) };
-    // SAFETY: it has left for good and only this coroutine has run since.
+    // SAFETY: the guest has left its stack for good, and only this coroutine has run since.
     let host = unsafe { guest.dismiss_guest() };
     if !host.lent.replace(false) {
         return;
@@ -447,19 +460,20 @@ pub(crate) fn see_off(worker: &Worker) {
     }
 }
 
-/// Ends a claimed task uncalled, on the main coroutine.
+/// Ends a claimed task without calling it, on the main coroutine.
 fn refuse(worker: &Worker, record: NonNull<Record>, why: Failure) {
-    // SAFETY: claimed.
+    // SAFETY: claimed, so the run reference is in our hand.
     let task = unsafe { record.as_ref() };
     if task.phase() != Phase::Running {
-        // From the private deque, where it was private.
+        // It comes from the private deque, where its phase was not changed.
         task.set_phase(Phase::Running);
     }
     task.node.set_home(worker.number());
     let outer = worker.node.replace(&raw const task.node);
-    // What it has captured is dropped: destructors of a user's, which cannot wait on this stack.
+    // The captured values are dropped. Their destructors are a user's, and cannot wait on this
+    // stack.
     no_suspend(|| {
-        // SAFETY: claimed.
+        // SAFETY: the caller has claimed the task.
         unsafe { Record::abandon(record, why) };
         if let Some(cold) = task.cold() {
             drop_locals(cold);
@@ -479,7 +493,7 @@ mod tests {
     use crate::scheduler::worker::shared::Config;
 
     #[test]
-    fn one_with_orders_feels_the_pressure_also_when_nobody_starves_any_more() {
+    fn a_worker_with_orders_feels_pressure_after_the_last_starving_worker() {
         let config = Config {
             workers: 2,
             stack_class: StackClass::for_size(64 << 10).unwrap(),
@@ -499,7 +513,7 @@ mod tests {
         let starving = unsafe { &*shared.seat(0) };
         starving.shared.set(crate::shim::Arc::as_ptr(&shared));
         begin(starving);
-        // Nobody carries it out here.
+        // No worker thread carries it out here.
         let order = Order::Refuse(NonNull::dangling(), StackExhausted::Limit { max_stacks: 1 });
         shared.exhaustion.ledger().lines[1].orders.push(order);
         end(starving);

@@ -1,4 +1,5 @@
-//! What the workers of a runtime note of a shortage of stacks. `exhaustion` says what for.
+//! The ledger of a runtime: its workers' notes during stack exhaustion; `exhaustion` explains their
+//! use.
 
 use crate::retire::stack::StackExhausted;
 use crate::scheduler::worker::Fiber;
@@ -8,19 +9,19 @@ use crate::task::record::Record;
 use std::ptr::NonNull;
 use std::sync::PoisonError;
 
-/// What a worker is to do on its main coroutine.
+/// An order that a worker carries out on its main coroutine.
 pub(crate) enum Order {
-    /// Run the task on the host's stack.
+    /// Run the task as a guest on the host's stack.
     Visit(NonNull<Record>, *const Fiber),
-    /// End the task, for want of a stack.
+    /// End the task with an error, for want of a stack.
     Refuse(NonNull<Record>, StackExhausted),
 }
 
-// SAFETY: tasks are shared by design; the host is followed by its own worker only, which keeps it
-// suspended.
+// SAFETY: tasks are shared by design. Only the host's own worker follows the pointer to the host,
+// and it keeps the host suspended.
 unsafe impl Send for Order {}
 
-/// The lines of the ledger, one for each worker.
+/// The line of one worker in the ledger.
 #[derive(Default)]
 pub(crate) struct Line {
     pub(super) starving: bool,
@@ -30,11 +31,11 @@ pub(crate) struct Line {
 
 pub(crate) struct Ledger {
     pub(crate) lines: Vec<Line>,
-    /// When the first of the present series of judgements found no way out.
+    /// When the first of the present series of failed attempts was made.
     pub(crate) hopeless: Option<Instant>,
 }
 
-/// The ledger, under their lock.
+/// The ledger under its lock.
 pub(crate) struct Exhaustion(Mutex<Ledger>);
 
 impl Exhaustion {

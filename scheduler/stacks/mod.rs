@@ -1,9 +1,9 @@
-//! What happens when there is no stack to be had.
+//! Stack exhaustion: what happens when there is no stack to be had.
 //!
 //! | | |
 //! | --- | --- |
-//! | `exhaustion`, `ledger` | who waits for a stack, lends one and gives it back |
-//! | `deadlock` | who has to fail, if all wait for each other |
+//! | `exhaustion`, `ledger` | starving workers: how tasks wait for, lend and give back stacks |
+//! | `deadlock` | detects that all tasks wait for stacks, and picks the task that must fail |
 
 pub(crate) mod deadlock;
 pub(crate) mod exhaustion;
