@@ -1,14 +1,15 @@
-//! What a worker remembers of the clock.
+//! The state that a worker keeps about the clock.
 
 use std::cell::Cell;
 
 /// See the module's documentation. Times are in ticks.
 #[derive(Default)]
 pub(crate) struct Clockwork {
-    /// When the worker looked at the clock last.
+    /// When the worker last looked at the clock.
     pub(crate) looked: Cell<u64>,
-    /// When a worker that rests is up at the latest.
+    /// When a resting worker gets up at the latest.
     pub(crate) up_at: Cell<u64>,
-    /// The worker watches the timers of others, or has been taken for one that soon looks at them.
+    /// The worker watches the timers of other workers, or another worker relies on it to look at
+    /// them soon.
     pub(crate) watches: Cell<bool>,
 }

@@ -1,33 +1,33 @@
-//! Turns: no task that is ready, or fresh, waits for ever behind others.
+//! Turns: no ready or fresh task waits for ever behind others.
 
 use crate::scheduler::run_loop::check_ins::CheckIns;
 use std::cell::Cell;
 
-/// Scheduling decisions between two that serve those first who come last.
+/// Scheduling decisions between two that reverse the order of service.
 const PERIOD: u32 = 60;
 
-/// Who is served when a task gives way unasked: the two kinds take turns, so that neither keeps the other
-/// waiting.
+/// The kind of tasks that is served when a task gives way without having asked for it. The two
+/// kinds take turns, so that neither keeps the other waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// The ready ones.
+    /// The ready tasks.
     Ready,
-    /// One of the fresh ones that come last, at the next switch.
+    /// One of the neglected fresh tasks, which the usual order serves last, at the next switch.
     Neglected,
-    /// The ready ones again, after a neglected one.
+    /// The ready tasks again, after a neglected one.
     ReadyAgain,
 }
 
-/// Whose turn it is on a worker.
+/// The turns of one worker.
 pub(crate) struct Fairness {
-    /// Decisions until those who come last are owed a turn.
+    /// Decisions until the tasks that come last are owed a turn.
     tick: Cell<u32>,
-    /// Whose turn it is among those who come last.
+    /// The kind of fresh task that has the next turn among the neglected ones.
     pub(crate) turn: Cell<u32>,
-    /// Whose turn it is when a task that could go on for ever gives way.
+    /// The kind of tasks that has the turn when a task that could go on for ever gives way.
     pub(crate) next_turn: Cell<Turn>,
     pub(crate) check_ins: CheckIns,
-    /// Times that a task would have given way unasked.
+    /// The number of times that a task would have given way without having asked for it.
     pub(crate) offers: Cell<u32>,
 }
 
@@ -42,9 +42,9 @@ impl Fairness {
         }
     }
 
-    /// Counts a scheduling decision; true if those who come last are owed a turn. It stays true until
-    /// they have had it: were it a matter of one moment, two places that count in step could always
-    /// leave it to each other.
+    /// Counts a scheduling decision. Returns `true` if the tasks that come last are owed a turn.
+    /// The debt stands until they have had it: if it lasted for only one decision, two places that
+    /// count in step could always leave the turn to each other.
     #[inline(always)]
     pub(crate) fn tick(&self) -> bool {
         let left = self.tick.get();
@@ -59,7 +59,7 @@ impl Fairness {
         self.tick.get() == 0
     }
 
-    /// Those who come last have their turn now.
+    /// Notes that the tasks that come last have their turn now.
     pub(crate) fn serve(&self) {
         self.tick.set(PERIOD);
     }

@@ -1,8 +1,9 @@
-//! The coroutine: a stack with a saved context, and a small block of bookkeeping at the stack's top.
+//! The fiber, a worker's coroutine: a stack with a saved context, and a small block of bookkeeping
+//! at the stack's top.
 //!
 //! The block lies in the page that the first frames touch anyway, so it costs no memory of its own.
-//! All fields belong to the worker that the coroutine is at home on; a waker reads `worker`, which
-//! cannot change while the coroutine is suspended by a wait.
+//! All fields belong to the coroutine's home worker. A waker reads `worker`, which does not change
+//! while the coroutine is suspended by a wait.
 
 use crate::asm;
 use crate::retire::context::Context;
@@ -14,22 +15,22 @@ use std::ops::Range;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
-/// Bytes below a saved stack pointer that are left alone.
+/// The bytes below a saved stack pointer that are left alone.
 const RED_ZONE: usize = 128;
 
-/// What must be left of a stack with `usable` bytes for a task that is run as a guest: a quarter, and
-/// 12 KiB (half, if that is less).
+/// The part of a stack with `usable` bytes that must be free for a guest: a quarter, and at least
+/// 12 KiB (or half of the stack, if that is less).
 fn guest_room(usable: usize) -> usize {
     (usable / 4).max((12 << 10).min(usable / 2))
 }
 
-/// Whether its worker observes the task on a coroutine (scheduler/balance/crowd.rs).
+/// Whether the worker observes the task on a coroutine (balance/crowd.rs).
 #[derive(Clone, Copy)]
-#[repr(u8)] // so that it is told apart by one byte
+#[repr(u8)] // so that one byte tells the variants apart
 pub(crate) enum Observation {
     /// Not before the task waits.
     None,
-    /// No: nothing is to be learnt of the task that the coroutine was made for.
+    /// No: there is nothing to learn from the task that the coroutine was made for.
     Ignored,
     Task(Observed),
 }
@@ -37,41 +38,43 @@ pub(crate) enum Observation {
 /// A task that is observed.
 #[derive(Clone, Copy)]
 pub(crate) struct Observed {
-    /// The class of the place where it was spawned.
+    /// The class of its spawn place.
     pub(crate) class: u8,
     pub(crate) task: *const Record,
-    /// It has been seen to wait.
+    /// The task has been seen to wait.
     pub(crate) waited: bool,
-    /// Whether it has waited for the first time as soon as it had started, if that was seen.
+    /// Whether the task's first wait came as soon as it had started, if that was seen.
     pub(crate) hasty: Option<bool>,
-    /// When it began, if it is observed since then.
+    /// When the task began, if it is observed since then.
     pub(crate) began: Option<Instant>,
-    /// For how long the worker had been idle by then, and how often tasks had waited there.
+    /// At that time: how long the worker had been idle, and how often tasks had waited there.
     pub(crate) idle: Duration,
     pub(crate) parks: u64,
 }
 
-/// See the module's documentation. `W` is the worker, which this layer knows nothing of.
+/// A coroutine; see the module's documentation. `W` is the worker, of which this layer knows
+/// nothing.
 #[repr(C, align(16))]
 pub(crate) struct FiberOf<W> {
     pub(crate) context: Context,
     stack: Cell<Option<Stack>>,
-    /// A task may be run in place while the stack pointer is above this.
+    /// A task may be run in place while the stack pointer is above this address.
     half: usize,
-    /// The innermost task on it, while it is suspended.
+    /// The innermost task on the coroutine, while it is suspended.
     pub(crate) task: Cell<*const Record>,
-    /// A task to start on it before anything else; null for a plain loop.
+    /// A task to start before anything else; null for a plain loop.
     pub(crate) first: Cell<*const Record>,
     pub(crate) worker: Cell<*const W>,
-    /// The suspended coroutine whose stack this one is a guest on; null for one with its own.
+    /// For a guest: the suspended coroutine that owns the stack. Null for a coroutine with its own
+    /// stack.
     host: Cell<*const FiberOf<W>>,
-    /// The one that is a guest on this one's stack.
+    /// The guest on this coroutine's stack.
     guest: Cell<*const FiberOf<W>>,
-    /// The one that has called this one and waits for its end, if their worker is blocked.
+    /// The coroutine that has called this one and waits for its end, if their worker is blocked.
     pub(crate) caller: Cell<*const FiberOf<W>>,
-    /// The wait of the task on it was shielded for the sake of the guest.
+    /// The wait of the task was shielded for the sake of the guest.
     pub(crate) lent: Cell<bool>,
-    /// The innermost task on it that polls a future.
+    /// The innermost task on the coroutine that polls a future.
     pub(crate) polls: Cell<*const Record>,
     pub(crate) observation: Cell<Observation>,
     pub(crate) next: Cell<*const FiberOf<W>>,
@@ -79,7 +82,7 @@ pub(crate) struct FiberOf<W> {
 }
 
 impl<W> FiberOf<W> {
-    /// The coroutine that a thread is, for the worker's own stack.
+    /// The main coroutine, which is a thread on its own stack.
     pub(crate) fn of_thread(worker: *const W) -> FiberOf<W> {
         FiberOf {
             context: Context::of_thread(),
@@ -99,10 +102,10 @@ impl<W> FiberOf<W> {
         }
     }
 
-    /// Lays a new coroutine out on a stack; `entry` is called with its address.
+    /// Creates a coroutine on a stack. `entry` is called with the coroutine's address.
     ///
     /// # Safety
-    /// The stack is the caller's and nothing lives on it.
+    /// The stack is the caller's, and nothing lives on it.
     #[inline]
     pub(crate) unsafe fn create(
         stack: Stack,
@@ -114,7 +117,7 @@ impl<W> FiberOf<W> {
         let this: *mut FiberOf<W> = top.wrapping_sub(top as usize % 64).cast();
         let bottom = stack.bottom() as usize;
         let half = bottom + (stack.limit_top() as usize - bottom) / 2;
-        // SAFETY: below the block there is nothing but the unused stack.
+        // SAFETY: below the block there is only unused stack, which is the caller's.
         let context = unsafe { Context::on_stack(&stack, this.cast(), entry, this.cast()) };
         let coroutine = FiberOf {
             context,
@@ -138,11 +141,11 @@ impl<W> FiberOf<W> {
         unsafe { NonNull::new_unchecked(this) }
     }
 
-    /// Lays a new coroutine out below the frames of a suspended one, on the same stack.
+    /// Creates a guest: a coroutine below the frames of a suspended one, on the same stack.
     ///
     /// # Safety
-    /// `host` is suspended, is not continued before the guest has ended and been [dismissed], and has
-    /// [room](FiberOf::has_room_for_guest) for it.
+    /// `host` is suspended, is not continued before the guest has ended and been [dismissed], and
+    /// has [room](FiberOf::has_room_for_guest) for it.
     ///
     /// [dismissed]: FiberOf::dismiss_guest
     pub(crate) unsafe fn create_guest(
@@ -156,12 +159,14 @@ impl<W> FiberOf<W> {
         let end = host.context.saved().wrapping_sub(RED_ZONE);
         let top = end.wrapping_sub(size_of::<FiberOf<W>>());
         let this: *mut FiberOf<W> = top.wrapping_sub(top as usize % 64).cast();
-        // SAFETY: below the host's frames there is nothing but unused stack.
+        // SAFETY: by contract the host stays suspended, so below its frames there is only unused
+        // stack.
         let context = unsafe { Context::on_part(bottom, end, this.cast(), entry, this.cast()) };
         let coroutine = FiberOf {
             context,
             stack: Cell::new(None),
-            // There is no other stack to go to: children are called as long as there is room at all.
+            // There is no other stack to go to: children are called as long as there is room at
+            // all.
             half: bounds.start + guest_room(bounds.end - bounds.start),
             task: Cell::new(ptr::null()),
             first: Cell::new(first),
@@ -182,7 +187,7 @@ impl<W> FiberOf<W> {
         unsafe { NonNull::new_unchecked(this) }
     }
 
-    /// Whether it stands on the stack of another.
+    /// Whether this coroutine is a guest on the stack of another.
     pub(crate) fn is_guest(&self) -> bool {
         !self.host.get().is_null()
     }
@@ -195,10 +200,11 @@ impl<W> FiberOf<W> {
         self.guest.get().is_null() && bounds.contains(&saved) && saved - bounds.start >= needed
     }
 
-    /// Forgets a guest that has ended; gives back its host, which may go on.
+    /// Dismisses a guest that has ended. Returns its host, which may go on.
     ///
     /// # Safety
-    /// `self` is a guest, has left its stack for good, and nobody else has touched that stack since.
+    /// `self` is a guest, has left its stack for good, and no other code has touched that stack
+    /// since.
     pub(crate) unsafe fn dismiss_guest<'a>(&self) -> &'a FiberOf<W> {
         // SAFETY: a host stays suspended until its guest is dismissed.
         let host = unsafe { &*self.host.get() };
@@ -214,8 +220,8 @@ impl<W> FiberOf<W> {
         host
     }
 
-    /// Whether more than half of the stack is left below the caller's frame. False on any stack that
-    /// is not this coroutine's (a bare coroutine's, a signal handler's).
+    /// Whether more than half of the stack is left below the caller's frame. Returns `false` on any
+    /// stack that is not this coroutine's (a bare coroutine's, a signal handler's).
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         let pointer = asm::stack_pointer();
@@ -223,8 +229,9 @@ impl<W> FiberOf<W> {
     }
 
     fn with_stack<R>(&self, f: impl FnOnce(&Stack) -> R) -> Option<R> {
-        // SAFETY: the field is written only at the creation and when the stack is taken out, both by
-        // whoever owns the coroutine; nobody holds a reference into it meanwhile.
+        // SAFETY: the field is written only when the coroutine is created and when the stack is
+        // taken out, both by the owner of the coroutine. No reference into the field exists at
+        // these times.
         if let Some(stack) = unsafe { &*self.stack.as_ptr() } {
             return Some(f(stack));
         }
@@ -236,7 +243,7 @@ impl<W> FiberOf<W> {
         self.with_stack(|s| s.bottom() as usize..s.limit_top() as usize)
     }
 
-    /// The addresses of the guard below the stack; none for a thread's own.
+    /// The addresses of the guard below the stack. `None` on a thread's own stack.
     pub(crate) fn guard(&self) -> Option<Range<usize>> {
         self.with_stack(Stack::guard)
     }
@@ -245,8 +252,8 @@ impl<W> FiberOf<W> {
         self.with_stack(Stack::class)
     }
 
-    /// Ends the coroutine's bookkeeping and hands its stack out; a guest has none. The caller may still
-    /// run on it.
+    /// Takes the stack out, which ends the bookkeeping; a guest has none. The caller may still run
+    /// on the stack.
     pub(crate) fn take_stack(&self) -> Option<Stack> {
         self.stack.take()
     }

@@ -1,22 +1,22 @@
-//! The coroutines of a worker: the one that runs, the main one, and a ring of all others.
+//! The coroutines of a worker: the running one, the main one, and a ring of all others.
 
 use crate::scheduler::worker::fiber::FiberOf;
 use std::cell::Cell;
 use std::ptr;
 
-/// See the module's documentation. `W` is the worker, of which this module knows nothing.
+/// See the module's documentation. `W` is the worker, of which this layer knows nothing.
 pub(crate) struct Fibers<W> {
-    /// The coroutine that runs.
+    /// The running coroutine.
     pub(crate) running: Cell<*const FiberOf<W>>,
-    /// The coroutine that the worker's thread is.
+    /// The main coroutine, which is the worker's thread itself.
     pub(crate) main: Cell<*const FiberOf<W>>,
-    /// A coroutine whose loop has nothing to do, suspended and out of the ring.
+    /// A suspended coroutine with an idle loop; it is not in the ring.
     pub(crate) spare: Cell<*const FiberOf<W>>,
-    /// The spare one is to end.
+    /// The spare coroutine is to end.
     pub(crate) dismissing: Cell<bool>,
-    /// All coroutines but main, in a ring without a head.
+    /// All coroutines but the main one, in a ring without a head.
     ring: Cell<*const FiberOf<W>>,
-    /// A guest that has ended; main sees to its host.
+    /// A guest that has ended. The main coroutine releases its host.
     pub(crate) vacated: Cell<*const FiberOf<W>>,
     /// The coroutine that has just ended, for the sanitizer.
     #[cfg(cygnet_tsan)]
@@ -37,7 +37,7 @@ impl<W> Fibers<W> {
         }
     }
 
-    /// Enters a coroutine into the worker's ring.
+    /// Puts a coroutine into the ring.
     pub(super) fn adopt(&self, fiber: &FiberOf<W>) {
         let fiber_ptr = ptr::from_ref(fiber);
         // SAFETY: coroutines in the ring are alive.

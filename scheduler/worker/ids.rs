@@ -1,4 +1,4 @@
-//! Numbers: the ids of tasks, and random choices.
+//! The ids of tasks, and random numbers.
 
 use crate::shim::{self, Numbers};
 use std::cell::Cell;
@@ -10,12 +10,12 @@ const ID_BLOCK: u64 = 1024;
 #[derive(Default)]
 pub(crate) struct Ids {
     next: Cell<u64>,
-    /// The end of the block.
+    /// The end of the present block.
     end: Cell<u64>,
 }
 
 impl Ids {
-    /// Returns the next id. Takes no locked instruction, but for each 1,024th.
+    /// Returns the next id. Only each 1,024th call executes a locked instruction.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         let mut next = self.next.get();
@@ -34,7 +34,7 @@ pub(crate) fn fetch_ids(n: u64) -> u64 {
     NEXT.take(n)
 }
 
-/// A source of numbers for choices that need no quality (xorshift64*, Vigna 2016).
+/// A random number generator for choices that need no quality (xorshift64*, Vigna 2016).
 pub(crate) struct Random(Cell<u64>);
 
 impl Random {
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_workers_never_give_the_same_id() {
+    fn two_workers_never_give_out_the_same_id() {
         let (a, b) = (Ids::default(), Ids::default());
         let mut ids: Vec<u64> =
             (0..3 * ID_BLOCK).flat_map(|_| [a.next(), b.next(), fetch_ids(1)]).collect();
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn random_numbers_fall_into_each_of_eight_boxes_about_as_often() {
+    fn random_numbers_fall_into_eight_boxes_equally_often() {
         let random = Random(Cell::new(1));
         let mut boxes = [0; 8];
         (0..8000).for_each(|_| boxes[(random.next() % 8) as usize] += 1);

@@ -11,10 +11,10 @@ const WARM_STACKS: usize = 64;
 /// See the module's documentation.
 pub(crate) struct Memory {
     pub(crate) stacks: RefCell<StackPool>,
-    /// The class of its coroutines' stacks.
+    /// The stack class of the worker's coroutines.
     pub(crate) class: StackClass,
     pub(crate) records: RecordPool,
-    /// No stack could be had; cleared when one came free.
+    /// No stack could be had. Cleared when the worker gets one.
     pub(crate) exhausted: Cell<bool>,
 }
 

@@ -1,6 +1,6 @@
-//! A worker: what one thread of the pool owns, and the part of it that others may touch.
+//! A worker: what one thread of the pool owns, and the part of it that other threads may touch.
 //!
-//! The owner's part consists of plain cells; it is reached only through [`Worker::current`], on the
+//! The owner's part consists of plain cells. It is reached only through [`Worker::current`], on the
 //! worker's own thread. The rest is [`Remote`].
 
 pub(crate) mod clockwork;
@@ -50,16 +50,17 @@ pub(crate) type Fiber = FiberOf<Worker>;
 
 /// See the module's documentation.
 ///
-/// First comes what each fork uses of its owner's part of the fork list, at offsets that fit into a byte of an
-/// instruction: with others a fork takes a tenth longer. (The boundary and the node lie further up.)
+/// The fields that each fork uses of the owner's part of the fork list come first, at offsets that
+/// fit into one byte of an instruction: with larger offsets a fork takes a tenth longer. (The
+/// boundary and the node lie further up.)
 #[repr(C)]
 pub(crate) struct Worker {
     pub(crate) remote: Remote,
-    /// Set by the worker's thread, which keeps it alive.
+    /// Set by the worker's thread, which keeps the target alive.
     pub(crate) shared: Cell<*const Shared>,
-    /// The innermost node of the task that runs; null between tasks.
+    /// The innermost node of the running task; null between tasks.
     pub(crate) node: Cell<*const Node>,
-    /// How many sections that forbid suspension the running task is in.
+    /// The number of sections that forbid suspension around the running code.
     pub(crate) forbidden: Cell<u32>,
     pub(crate) fibers: Fibers<Worker>,
     pub(crate) queues: Queues,
@@ -69,9 +70,9 @@ pub(crate) struct Worker {
     pub(crate) random: Random,
     pub(crate) balance: Balance,
     pub(crate) clockwork: Clockwork,
-    /// The request that the fork list shows is its own.
+    /// The request in the fork list is the worker's own.
     pub(crate) offers_on: Cell<bool>,
-    /// What it has stolen last, if it has not rested since.
+    /// The last loot, if the worker has not rested since.
     pub(crate) loot: Cell<Option<Loot>>,
     pub(crate) isolations: Isolations,
 }
@@ -92,7 +93,8 @@ impl Worker {
                 counters: CachePadded::new(Counters::default()),
                 census: CachePadded::new(Census::new()),
                 retired: RetireQueue::new(),
-                // After four billion workers numbers come again; a live one by then has not ended.
+                // After four billion workers the numbers repeat. A worker that lives that long is
+                // not expected.
                 number: (NUMBERS.take(1) as u32).max(1),
                 index,
             },
@@ -115,8 +117,8 @@ impl Worker {
 
     /// The worker that the calling thread is.
     ///
-    /// The reference is good as long as the caller stays on this thread: a task that may change
-    /// threads asks anew after each suspension.
+    /// The reference is valid while the caller stays on this thread: a task that may migrate asks
+    /// again after each suspension.
     #[inline(always)]
     pub(crate) fn current<'a>() -> Option<&'a Worker> {
         // SAFETY: the word is null or was set by the worker's thread, which clears it before the
@@ -124,13 +126,14 @@ impl Worker {
         unsafe { asm::thread_word().cast::<Worker>().as_ref() }
     }
 
-    /// As `current`, for code that runs on a worker's thread in any case.
+    /// As [`current`](Worker::current), for code that always runs on a worker's thread.
     ///
     /// # Safety
-    /// That.
+    /// The calling thread is a worker's.
     #[inline(always)]
     pub(crate) unsafe fn current_unchecked<'a>() -> &'a Worker {
-        // SAFETY: passed on; the rest as in `current`.
+        // SAFETY: the calling thread is a worker's by contract, so the word was set by this thread,
+        // which clears it before the worker goes.
         unsafe { &*asm::thread_word().cast::<Worker>() }
     }
 
@@ -167,13 +170,13 @@ impl Worker {
         unsafe { &*self.fibers.main.get() }
     }
 
-    /// The task that runs; none on the loop itself.
+    /// The running task; `None` on the loop itself.
     #[inline]
     pub(crate) fn task(&self) -> Option<NonNull<Record>> {
         task_of(self.node.get())
     }
 
-    /// Those who come last get their turn now. Also the time for what is due now and then.
+    /// Gives the tasks that come last their turn. This is also the time for periodic work.
     #[cold]
     #[inline(never)]
     pub(crate) fn serve_owed(&self) {
@@ -181,7 +184,7 @@ impl Worker {
         self.housekeeping();
     }
 
-    /// Makes a coroutine one of this worker's.
+    /// Takes a coroutine in: it is one of this worker's from now on.
     pub(crate) fn adopt(&self, fiber: &Fiber) {
         fiber.worker.set(ptr::from_ref(self));
         self.fibers.adopt(fiber);
@@ -189,7 +192,7 @@ impl Worker {
         live.store(live.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Gives up a coroutine that ends, or goes to another worker.
+    /// Gives up a coroutine that ends or moves to another worker.
     pub(crate) fn disown(&self, fiber: &Fiber) {
         self.fibers.disown(fiber);
         let live = &self.remote.live;
@@ -203,7 +206,8 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // SAFETY: the worker's thread has ended or never begun: this is the owner now, once.
+        // SAFETY: the worker's thread has ended or never begun, so the drop is the owner now, and
+        // runs once.
         unsafe { RetireQueue::close(self.remote.retired, &self.memory.records) };
     }
 }

@@ -1,4 +1,4 @@
-//! The queues that a worker alone puts tasks into. The rest of them is in its remote part.
+//! The queues that only the worker itself puts tasks into. Its other queues are in its remote part.
 
 use crate::scheduler::queue::public::Deque;
 use crate::scheduler::queue::run_queue::RunQueue;
@@ -10,16 +10,16 @@ use std::ptr::{self, NonNull};
 /// See the module's documentation.
 pub(crate) struct Queues {
     pub(crate) ready: RunQueue,
-    /// Fresh tasks that nobody may steal. Not linked through the records, so that the entry of a task
-    /// that is claimed in place can stay, stale.
+    /// Fresh local tasks, which no other worker may steal. Not linked through the records, so that
+    /// a task that is claimed in place can leave a stale entry.
     pub(crate) local: RefCell<VecDeque<NonNull<Record>>>,
     pub(crate) deque: Deque,
-    /// A task that needs a stack of its own and waits for the loop to leave its.
+    /// A task that needs a stack of its own, and waits for the loop to leave its stack.
     pub(crate) dedicated: Cell<*const Record>,
-    /// The first of the ready tasks comes before all others: it was stolen just now.
+    /// The first ready task comes before all others: it was stolen just now.
     pub(crate) has_next: Cell<bool>,
-    /// As a searcher that left it has told nobody of one task in the injector or its own deque, which it
-    /// takes next.
+    /// The worker has left the searchers without telling the others of one task in the injector or
+    /// its own deque, since it takes that task next.
     pub(crate) takes_next: Cell<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! The last reference to a record goes, and its memory goes home.
+//! Releases references to records. With the last one, the memory of the record goes home.
 
 use crate::retire::queue::RetireQueue;
 use crate::retire::record_pool;
@@ -8,10 +8,10 @@ use crate::shim::atomic::Ordering;
 use crate::task::record::Record;
 use std::ptr::{self, NonNull};
 
-/// Releases `n` references from anywhere.
+/// Releases `n` references, on any thread.
 ///
 /// # Safety
-/// The references are the caller's, and the outcome is gone if these are the last.
+/// The references are the caller's. If they are the last, the outcome has been taken or dropped.
 pub(crate) unsafe fn release(record: NonNull<Record>, n: u32) {
     // SAFETY: alive by the references.
     let task = unsafe { record.as_ref() };
@@ -25,26 +25,27 @@ pub(crate) unsafe fn release(record: NonNull<Record>, n: u32) {
     let worker = Worker::current();
     match (NonNull::new(custodian), worker) {
         (Some(queue), Some(worker)) if queue == worker.retired() => {
-            // SAFETY: this worker owns the queue.
+            // SAFETY: this worker owns the queue, which lives as long as the worker.
             unsafe { queue.as_ref().returned_at_home() };
             // SAFETY: the memory of an ended record.
             unsafe { worker.memory.records.put(record.cast(), layout) };
         }
         // SAFETY: the task ended in this queue's custody, and has not come back before.
         (Some(queue), _) => unsafe { RetireQueue::retire(queue, record.cast(), layout) },
-        // Never ran, never queued.
+        // This task never ran and was never queued.
         // SAFETY: the memory of an ended record.
         (None, _) => unsafe { record_pool::free(record.cast(), layout) },
     }
 }
 
-/// Ends a record without cold data all of whose references are the caller's, on a worker.
+/// Ends a record that has no cold data, on a worker. All its references are the caller's.
 ///
 /// # Safety
-/// That, and the outcome is gone.
+/// All references are the caller's, there is no cold data, and the outcome has been taken or
+/// dropped.
 #[inline(always)]
 pub(crate) unsafe fn free_bare(worker: &Worker, record: NonNull<Record>) {
-    // SAFETY: passed on.
+    // SAFETY: no reference but the caller's exists, and the outcome is gone, by contract.
     let operations = unsafe { Record::end_bare(record) };
     // SAFETY: the memory of an ended record.
     unsafe {
@@ -52,7 +53,7 @@ pub(crate) unsafe fn free_bare(worker: &Worker, record: NonNull<Record>) {
     }
 }
 
-/// What an item holds; a fresh task is claimed, a stale entry released.
+/// Opens an item: claims a fresh task, and releases a stale entry.
 pub(in crate::scheduler) fn claimed(item: Item) -> Option<Runnable> {
     let runnable = item.open();
     if let Runnable::Fresh(record) = runnable

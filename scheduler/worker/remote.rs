@@ -1,4 +1,4 @@
-//! The part of a worker that others may touch.
+//! The part of a worker that other threads may touch.
 
 use crate::retire::queue::RetireQueue;
 use crate::scheduler::balance::census::Census;
@@ -14,12 +14,12 @@ use crate::task::words::tree::WorkerNumber;
 use crossbeam_utils::CachePadded;
 use std::ptr::NonNull;
 
-/// A number that one thread writes and anybody reads.
+/// A counter that one thread writes and any thread reads.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// For the one thread that writes it.
+    /// For the one thread that writes the counter.
     #[inline]
     pub(crate) fn add(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
@@ -30,7 +30,7 @@ impl Counter {
     }
 }
 
-/// What a worker counts.
+/// A worker's counters.
 #[derive(Default)]
 pub(crate) struct Counters {
     /// Tasks started by a loop or on a stack of their own.
@@ -45,7 +45,7 @@ pub(crate) struct Counters {
     pub(crate) rescues: Counter,
 }
 
-/// The part of a worker that others may touch.
+/// The part of a worker that other threads may touch.
 #[repr(C)] // see `Worker`
 pub(crate) struct Remote {
     pub(crate) forks: ForkList<Fork>,
@@ -54,7 +54,7 @@ pub(crate) struct Remote {
     pub(crate) thief: Thief,
     pub(crate) sleeper: Sleeper,
     pub(crate) timers: Timers,
-    /// Started, unfinished coroutines.
+    /// Started coroutines that have not ended.
     pub(crate) live: AtomicU32,
     pub(crate) counters: CachePadded<Counters>,
     pub(crate) census: CachePadded<Census>,
@@ -65,12 +65,13 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// Whether the worker seems to have something that nobody else takes without asking.
+    /// Whether the worker seems to have private work, which other workers get only by a request or
+    /// by force.
     pub(crate) fn has_private(&self) -> bool {
         !self.private.is_empty() || !self.forks.is_empty()
     }
 
-    /// Asks the worker to hand something over, or to wake someone, as soon as it has something.
+    /// Asks the worker to hand work over, or to wake a sleeper, as soon as it has any.
     pub(crate) fn request(&self) {
         self.private.request();
         self.forks.request();

@@ -1,4 +1,4 @@
-//! What the workers of one runtime share.
+//! The state that the workers of one runtime share.
 
 use crate::retire::memory::StackMemory;
 use crate::retire::stack::StackClass;
@@ -24,7 +24,7 @@ use crate::task::record::Record;
 use crossbeam_deque::Steal;
 use std::ptr::{self, NonNull};
 
-/// What a runtime is built with.
+/// The settings of a runtime.
 pub(crate) struct Config {
     pub(crate) workers: usize,
     pub(crate) stack_class: StackClass,
@@ -34,10 +34,10 @@ pub(crate) struct Config {
     pub(crate) guard_report: bool,
 }
 
-/// Told of panics whose handle is gone: the payload, and the task's id and name.
+/// A callback for panics of tasks without a handle: gets the payload and the task's record.
 pub(crate) type OnPanic = Box<dyn Fn(&Payload, &Record) + Send + Sync>;
 
-/// A worker in its place. Others see only its `remote` part.
+/// A worker in its place. Other threads see only its `remote` part.
 pub(crate) struct Seat(Box<Worker>);
 
 // SAFETY: a seat gives out the `remote` part, which is Sync, and a raw pointer for the one thread
@@ -55,27 +55,28 @@ pub(crate) struct Shared {
     pub(crate) stacks: StackMemory,
     pub(crate) blocking: BlockingPool,
     pub(crate) config: Config,
-    /// Whether each worker has a processor, so that one that waits takes nothing from the others.
+    /// Whether each worker has a processor, so that a spinning worker takes no time from the
+    /// others.
     pub(crate) has_processors: bool,
-    /// Nothing is left to run: workers leave.
+    /// Nothing is left to run, and workers leave.
     pub(in crate::scheduler) stopping: AtomicBool,
-    /// Some worker cannot get a stack.
+    /// A worker cannot get a stack, or has orders (stacks/exhaustion.rs).
     pub(crate) pressure: AtomicBool,
     pub(crate) exhaustion: Exhaustion,
     pub(crate) unresponsive: Unresponsive,
-    /// Of the tasks of each spawn place.
+    /// The habits of the tasks of each spawn place.
     pub(crate) habits: Habits,
-    /// Workers that offer tasks (crowd.rs).
+    /// The number of workers that offer tasks (balance/crowd.rs).
     pub(crate) offering: AtomicUsize,
-    /// Spawns from outside, for the numbers of workers' own see their counters.
+    /// Tasks spawned by non-worker threads. Workers count their own.
     pub(crate) injected: AtomicU64,
     /// How often a blocked worker has given tasks away.
     pub(crate) given_away: AtomicU64,
-    /// On whose wheel the next timer of a future is set from outside.
+    /// The wheel that the next timer of a future set by a foreign thread goes to.
     pub(crate) next_wheel: AtomicUsize,
-    /// What the layer above hangs on the root.
+    /// Data that the layer above attaches to the root.
     pub(crate) attached: Attachment,
-    /// For the blocked worker that looks into the injector.
+    /// Held by the one blocked worker that may look into the injector.
     pub(crate) injector_turn: Mutex<()>,
     seats: Vec<Seat>,
 }
@@ -124,7 +125,7 @@ impl Shared {
         self.seats.iter().map(|seat| &seat.0.remote)
     }
 
-    /// The whole worker, for the thread that is to be it.
+    /// The whole worker, for the thread that is to become it.
     pub(crate) fn seat(&self, worker: usize) -> *const Worker {
         ptr::from_ref(&*self.seats[worker].0)
     }
@@ -138,13 +139,13 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Takes in a fresh task from outside.
+    /// Takes in a fresh task from a non-worker thread.
     pub(crate) fn inject(&self, record: NonNull<Record>) {
         self.injected.fetch_add(1, Ordering::Relaxed);
         self.offer(Item::fresh(record));
     }
 
-    /// Puts an item where any worker finds it, and sees to it that one looks.
+    /// Puts an item where any worker finds it, and wakes one to look.
     pub(crate) fn offer(&self, item: Item) {
         point();
         self.injector.push(item);
@@ -158,8 +159,8 @@ impl Drop for Shared {
             self.remotes().all(|remote| remote.census.is_empty()),
             "a task has ended and is still counted"
         );
-        // No task is left; but an external one that was joined before it lay in the queue has left an entry there, maybe
-        // when no worker came by any more.
+        // No task is left. But an external task that was joined before it lay in the queue has left
+        // an entry there, maybe after the last worker's last look.
         loop {
             match self.injector.steal() {
                 Steal::Success(item) => {

@@ -9,7 +9,7 @@ use crate::scheduler::worker::shared::Shared;
 use crate::shim::{self, Arc, is_simulated};
 use std::ptr;
 
-/// Hooks and settings of a worker's thread.
+/// The hooks and settings of a worker's thread.
 pub(crate) struct ThreadConfig {
     pub(crate) on_start: Option<std::sync::Arc<dyn Fn() + Send + Sync>>,
     pub(crate) on_stop: Option<std::sync::Arc<dyn Fn() + Send + Sync>>,
@@ -22,7 +22,7 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
     let worker = unsafe { &*shared.seat(index) };
     worker.shared.set(Arc::as_ptr(shared));
     worker.remote.sleeper.introduce();
-    // Without one a fault in a guard still ends the process, only with less to read.
+    // Without an alternate stack, a fault in a guard still ends the process, but with less to read.
     // In a simulation the OS thread has one for all workers.
     let wanted = config.overflow_report && !is_simulated();
     let _alternate = if wanted { AltStack::install().ok() } else { None };
@@ -44,7 +44,7 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
     worker.dismiss_spare();
     worker.housekeeping();
     worker.memory.stacks.borrow_mut().close(&shared.stacks);
-    // Handles may keep the worker for long.
+    // Handles may keep the worker alive for long.
     worker.memory.records.give_all_back();
     asm::set_thread_word(ptr::null_mut());
     worker.fibers.main.set(ptr::null());
@@ -52,8 +52,8 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
 }
 
 /// Ends the process if the thread of a worker unwinds outside of its tasks. That is a bug of the
-/// scheduler; without a word, all tasks of the worker would wait for ever, and the destructors of the
-/// thread's values would find a worker that has gone.
+/// scheduler. Otherwise all tasks of the worker would wait for ever, and the destructors of
+/// thread-locals would find a worker that has gone.
 struct UnwindGuard;
 
 impl Drop for UnwindGuard {
@@ -65,7 +65,7 @@ impl Drop for UnwindGuard {
     }
 }
 
-/// A user's hook: a panic in it has been reported by the panic hook and goes no further.
+/// Calls a user's hook. A panic in it has been reported by the panic hook and goes no further.
 fn call(hook: Option<&(dyn Fn() + Send + Sync)>) {
     let Some(hook) = hook else { return };
     if let Some(payload) = crate::task::outcome::quietly(hook) {
@@ -73,7 +73,7 @@ fn call(hook: Option<&(dyn Fn() + Send + Sync)>) {
     }
 }
 
-/// Whose guard an address belongs to. Runs in a signal handler on the faulting thread.
+/// Describes the guard that an address belongs to. Runs in a signal handler on the faulting thread.
 pub(crate) fn describe(address: usize) -> Option<Description> {
     let worker = Worker::current()?;
     let fiber = worker.fibers.running.get();
