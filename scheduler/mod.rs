@@ -1,23 +1,23 @@
-//! Workers: how tasks wait, wake, travel and end.
+//! The scheduler: how tasks start, travel between workers, wait, and end.
 //!
 //! `README.md` is the map of the protocols.
 //!
 //! | | |
 //! | --- | --- |
-//! | `worker` | what a thread owns, and what others may touch of it; what the workers of one runtime share |
+//! | `worker` | what a thread owns, what other threads may touch of it, what the workers share |
 //! | `run_loop` | what a worker does next |
 //! | `queue` | the queues of tasks |
 //! | `steal` | a worker without work: search and sleep |
 //! | `balance` | which worker starts a task, where it matters |
 //! | `life` | a task is spawned, joined, and ends |
 //! | `wait` | how a task waits |
-//! | `cancel` | how a task is cancelled, and learns of it |
-//! | `stacks` | what happens when there is no stack to be had |
-//! | `timers` | the wheel of each worker, deadlines, and who watches for those who are busy |
+//! | `cancel` | how a task is cancelled, and notices |
+//! | `stacks` | stack exhaustion |
+//! | `timers` | each worker's wheel, deadlines, and the watch for busy workers |
 //! | `blocking` | threads for calls that block |
-//! | `simulation` | all of it on one thread, by a seed |
+//! | `simulation` | the scheduler on one thread, driven by a seed |
 
-/// As many as a runtime may have.
+/// The most workers that a runtime may have.
 pub(crate) const MAX_WORKERS: usize = 4096;
 
 pub(crate) mod balance;

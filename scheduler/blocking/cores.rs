@@ -9,7 +9,7 @@ impl Cores {
     pub(crate) fn of_this_thread() -> Option<Cores> {
         // SAFETY: `cpu_set_t` is a plain array of bits, for which all zeroes is the empty set.
         let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer and the size are those of the set.
+        // SAFETY: the pointer and the size describe the set.
         let status = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
         (status == 0).then_some(Cores(set))
     }
@@ -17,7 +17,7 @@ impl Cores {
     /// Lets the calling thread run on these cores.
     pub(super) fn allow(&self) {
         // If the system refuses, the thread stays on the cores that it has.
-        // SAFETY: the pointer and the size are those of the set.
+        // SAFETY: the pointer and the size describe the set.
         unsafe { libc::sched_setaffinity(0, size_of_val(&self.0), &raw const self.0) };
     }
 }

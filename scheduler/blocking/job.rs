@@ -36,7 +36,7 @@ impl<'a> Job<'a> {
         // the thread that has taken it out of the queue. So no other thread looks at the cells.
         let closure = unsafe { (*self.closure.get()).take() };
         let panic = closure.and_then(quietly);
-        // SAFETY: the same.
+        // SAFETY: the job belongs to the caller, so no other thread looks at the cells.
         unsafe { *self.panic.get() = panic };
     }
 

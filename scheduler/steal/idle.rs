@@ -12,10 +12,11 @@
 //! Work appears in five places. In each, both sides store, fence and load, so either the producer
 //! sees the sleeper or the sleeper sees the work:
 //!
-//! * **Injector, public deques.** Producer: push; fence; if there are sleepers and no searcher, wake
-//!   one. Sleeper: enter the list; fence; look.
-//! * **A batch in transit** to a deque, from the injector or from a victim's deque without a search.
-//!   Producer: push to the deque; then the same. Sleeper: the same.
+//! * **Injector, public deques.** Producer: push; fence; if there are sleepers and no searcher,
+//!   wake one. Sleeper: enter the list; fence; look.
+//! * **A batch in transit** to a deque, from the injector or (without a search) from a victim's
+//!   deque. Producer: push to the deque; then as for a public deque. Sleeper: enter the list;
+//!   fence; look.
 //! * **Inbox, `given_away` or wheel of one worker.** Producer: store; fence; if the worker's state
 //!   is ASLEEP, wake it. Sleeper: state = ASLEEP; fence; look.
 //! * **A private deque or a fork list.** Producer: store the tail or the newest fork; light fence;
