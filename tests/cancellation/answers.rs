@@ -1,4 +1,5 @@
-//! Several cancel the same one at the same time, or as it ends: whoever asks, and whenever, is told the same.
+//! Several cancels of one task or scope at the same time, or during its end: every query gets the
+//! same answer.
 
 use crate::common::{thread, with};
 use cygnet::sync::oneshot;
@@ -9,7 +10,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Somebody who was there before: what he is told, in the end.
 struct Watcher {
     future: CancelledFuture,
     told: Poll<Option<String>>,
@@ -27,7 +27,7 @@ impl Watcher {
         self.told = told.map(|cancelled| cancelled.map(|cancelled| cancelled.reason().to_string()));
     }
 
-    /// The reason, if it was cancelled.
+    /// The reason, if there was a cancel.
     fn told(mut self) -> Option<String> {
         loop {
             if let Poll::Ready(told) = self.told {
@@ -39,13 +39,14 @@ impl Watcher {
     }
 }
 
-/// Few: in simulation there are seeds, and on real threads it takes tens of thousands to meet somebody in the middle.
+/// Few rounds: a simulation has its seeds, and on real threads it takes tens of thousands of rounds
+/// to meet the interleavings in question.
 fn rounds(show: impl Fn(&Runtime) + Sync) {
     with(&[2], |rt| (0..3).for_each(|_| show(rt)));
 }
 
 #[test]
-fn one_that_has_ended_stays_as_it_is() {
+fn a_late_cancel_does_not_change_the_answer_of_a_task_that_has_ended() {
     for live in [|| (), || sleep(Duration::from_micros(1)).unwrap_or(())] {
         rounds(|rt| {
             let task = rt.spawn(live);
@@ -57,24 +58,33 @@ fn one_that_has_ended_stays_as_it_is() {
                 let first = handle.is_cancelled();
                 for _ in 0..10 {
                     thread::yield_now();
-                    assert_eq!(handle.is_cancelled(), first, "it has ended");
+                    assert_eq!(handle.is_cancelled(), first, "the task has ended");
                 }
-                assert_eq!(watcher.told().is_some(), first, "who was there before");
-                assert_eq!(Watcher::new(&handle).told().is_some(), first, "who comes later");
+                assert_eq!(watcher.told().is_some(), first, "an early watcher");
+                assert_eq!(Watcher::new(&handle).told().is_some(), first, "a late watcher");
             });
         });
     }
 }
 
-/// Asks why, and again and again.
+/// Parks until a cancel, and returns its reason, which stays the same.
 fn first_reason() -> String {
-    let first = park().unwrap_err().reason().to_string();
+    let first = crate::parked();
     for _ in 0..10 {
         thread::yield_now();
-        let again = checkpoint().unwrap_err().reason().to_string();
-        assert_eq!(first, again, "the reason has changed");
+        assert_eq!(first, crate::why(checkpoint()), "the reason has changed");
     }
     first
+}
+
+/// Runs `race`, which cancels what `handle` names and may return the reason that was seen there.
+fn assert_one_reason(handle: &CancelHandle, race: impl FnOnce() -> Option<String>) {
+    let watcher = Watcher::new(handle);
+    let own = race();
+    let told = watcher.told();
+    assert!(told.is_some(), "each of the cancels is in time");
+    assert!(own.is_none() || own == told, "{own:?}, and an early watcher: {told:?}");
+    assert_eq!(Watcher::new(handle).told(), told, "a late watcher");
 }
 
 #[test]
@@ -90,14 +100,13 @@ fn all_are_told_the_same_reason_of_a_task() {
             park()
         });
         let (inner, handle) = (taken.recv().unwrap(), handle.recv().unwrap());
-        let (canceller, watcher) = (handle.clone(), Watcher::new(&handle));
-        let own = thread::scope(|threads| {
-            threads.spawn(move || canceller.cancel("by its handle"));
-            threads.spawn(|| outer.cancel("from above"));
-            inner.join().unwrap()
+        assert_one_reason(&handle, || {
+            thread::scope(|threads| {
+                threads.spawn(|| handle.cancel("by its handle"));
+                threads.spawn(|| outer.cancel("from above"));
+                Some(inner.join().unwrap())
+            })
         });
-        assert_eq!(watcher.told().as_ref(), Some(&own), "who was there before");
-        assert_eq!(Watcher::new(&handle).told(), Some(own), "who comes later");
     });
 }
 
@@ -111,16 +120,14 @@ fn all_are_told_the_same_reason_of_a_scope() {
                 first_reason()
             })
         });
-        let handle: CancelHandle = handle.recv().unwrap();
-        let (canceller, watcher) = (handle.clone(), Watcher::new(&handle));
-        let own = thread::scope(|threads| {
-            threads.spawn(move || canceller.cancel("by its handle"));
-            let above = task.cancel_handle();
-            threads.spawn(move || above.cancel("from above"));
-            task.join().unwrap()
+        let (handle, above) = (handle.recv().unwrap(), task.cancel_handle());
+        assert_one_reason(&handle, || {
+            thread::scope(|threads| {
+                threads.spawn(|| handle.cancel("by its handle"));
+                threads.spawn(|| above.cancel("from above"));
+                Some(task.join().unwrap())
+            })
         });
-        assert_eq!(watcher.told().as_ref(), Some(&own), "who was there before");
-        assert_eq!(Watcher::new(&handle).told(), Some(own), "who comes later");
     });
 }
 
@@ -129,22 +136,19 @@ fn all_are_told_the_same_reason_of_a_task_whose_handle_is_dropped() {
     rounds(|rt| {
         let (give, mut taken) = oneshot();
         let outer = rt.spawn(move || {
-            let inner = spawn(park);
-            assert!(give.send(inner).is_ok());
+            assert!(give.send(spawn(park)).is_ok());
             park()
         });
         let inner = taken.recv().unwrap();
-        let handle = inner.cancel_handle();
-        let watcher = Watcher::new(&handle);
-        thread::scope(|threads| {
-            threads.spawn(move || drop(inner));
-            threads.spawn(move || {
-                outer.cancel("from above");
-                let _ = outer.join();
+        assert_one_reason(&inner.cancel_handle(), || {
+            thread::scope(|threads| {
+                threads.spawn(move || drop(inner));
+                threads.spawn(move || {
+                    outer.cancel("from above");
+                    let _ = outer.join();
+                });
             });
+            None
         });
-        let told = watcher.told();
-        assert!(told.is_some(), "both cancel it");
-        assert_eq!(Watcher::new(&handle).told(), told, "who comes later");
     });
 }

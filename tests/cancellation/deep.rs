@@ -1,4 +1,4 @@
-//! Trees as large, and as deep, as memory allows: nothing recurses.
+//! Trees as large and as deep as memory allows: nothing recurses.
 
 use crate::common::mpsc::channel;
 use crate::common::{Drops, eventually, scaled_in_debug, with};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
 fn a_chain_a_million_deep_is_cancelled_completes_and_is_released() {
-    // Each task but the last has ended its closure, and waits for its child.
+    // The closure of each task but the last has returned, and the task waits for its child.
     fn descend(
         n: usize,
         drops: Drops,
@@ -49,7 +49,7 @@ fn a_chain_a_million_deep_is_cancelled_completes_and_is_released() {
 
 #[test]
 fn a_tree_of_a_million_nodes_is_cancelled_completes_and_is_released() {
-    // A hundred tasks that wait, with ten thousand children each that have not started or wait.
+    // A hundred tasks wait, each with ten thousand children that wait or have not started.
     let children = scaled_in_debug(10_000);
     with(&[1, 2, 8], |rt| {
         let drops = Drops::new();

@@ -1,6 +1,6 @@
-//! One that ends, and is cancelled by what is called as it ends: it has not been cancelled, whoever asks.
+//! A cancel by a waker that the end of a task or scope calls comes too late for every query.
 
-use crate::common::{with_each, within};
+use crate::common::{in_task, within};
 use cygnet::{CancelHandle, CancelledFuture, Runtime, scope, sleep, spawn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Cancels what it is told of, and notes if that is said to have happened.
+/// A waker that cancels, and records whether the handle then reports a cancel.
 struct Cancels {
     handle: CancelHandle,
     happened: AtomicBool,
@@ -26,7 +26,7 @@ fn poll(future: &mut CancelledFuture, waker: &Waker) -> Poll<bool> {
     told.map(|cancelled| cancelled.is_some())
 }
 
-/// Watches one by several futures, each of which cancels it when it is woken.
+/// A task or scope with several futures, each of which cancels it when it is woken.
 struct Watched {
     handle: CancelHandle,
     cancels: Arc<Cancels>,
@@ -43,10 +43,9 @@ impl Watched {
         Watched { handle, cancels, futures }
     }
 
-    /// It has ended.
     fn assert_not_cancelled(self) {
         assert!(!self.handle.is_cancelled());
-        assert!(!self.cancels.happened.load(Ordering::Relaxed), "to one whom it has woken");
+        assert!(!self.cancels.happened.load(Ordering::Relaxed), "a waker saw a cancel");
         let new = self.handle.cancelled_async();
         for mut future in self.futures.into_iter().chain([new]) {
             assert_eq!(poll(&mut future, Waker::noop()), Poll::Ready(false));
@@ -56,15 +55,13 @@ impl Watched {
 
 #[test]
 fn a_scope_is_not_cancelled_by_what_its_end_calls() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let watched = scope(|s| Watched::new(s.cancel_handle()));
-            watched.assert_not_cancelled();
-        });
+    in_task(|_| {
+        let watched = scope(|s| Watched::new(s.cancel_handle()));
+        watched.assert_not_cancelled();
     });
 }
 
-/// Has waited where a cancel finds it, or has not.
+/// A task that never waits, and a task that waits where a cancel finds it.
 const LIVES: [fn() -> u8; 2] = [
     || 7,
     || {
@@ -78,7 +75,7 @@ fn a_task_is_not_cancelled_by_what_its_end_calls() {
     within(|| {
         for live in LIVES {
             let rt = Runtime::builder().workers(1).build().unwrap();
-            // Nobody waits for it but the end of the one around it.
+            // Only the end of its parent waits for the task.
             let (watched, value) = rt.block_on(|| {
                 let task = spawn(live);
                 let watched = Watched::new(task.cancel_handle());
@@ -87,18 +84,18 @@ fn a_task_is_not_cancelled_by_what_its_end_calls() {
             assert_eq!(value.join().unwrap(), 7);
             watched.assert_not_cancelled();
             rt.block_on(|| {
-                // It is called where it is joined.
+                // The join calls the task in place.
                 let task = spawn(live);
                 let watched = Watched::new(task.cancel_handle());
                 assert_eq!(task.join().unwrap(), 7);
                 watched.assert_not_cancelled();
-                // It is waited for by one on the same worker.
+                // A task on the same worker waits for it.
                 let task = spawn(live);
                 let watched = Watched::new(task.cancel_handle());
                 cygnet::yield_now().unwrap();
                 assert_eq!(task.join().unwrap(), 7);
                 watched.assert_not_cancelled();
-                // Nobody waits for it but the scope.
+                // Only the end of the scope waits for the task.
                 let watched = scope(|s| Watched::new(s.spawn(live).cancel_handle()));
                 watched.assert_not_cancelled();
             });

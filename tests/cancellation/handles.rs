@@ -1,16 +1,22 @@
-//! Handles that cancel, in every order of drops and ends; what a cancel says.
+//! Handles that cancel, in every order of drops and ends, and what a cancel says.
 
 use crate::common::mpsc::channel;
-use crate::common::{give_way_until, with, with_each, within};
+use crate::common::{
+    eventually, give_way_until, in_task, in_task_with, parks, scaled_in_debug, thread, with,
+    with_each, with_own, within,
+};
 use crate::{parked, until_parked, why};
-use cygnet::{CancelHandle, Reason, Runtime, cancel_handle, checkpoint, park, scope, spawn};
+use cygnet::{
+    CancelHandle, Reason, Runtime, cancel_handle, checkpoint, is_cancelled, park, scope, spawn,
+    unparker,
+};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
-fn a_cancel_carries_its_words_and_its_place() {
+fn a_cancel_carries_its_reason_and_its_place() {
     with_each(|rt| {
         let task = rt.spawn(|| park().unwrap_err());
-        until_parked(rt, 0, 1);
+        until_parked(rt, 1);
         let line = line!() + 1;
         task.cancel(format!("number {}", 7));
         let cancelled = task.join().unwrap();
@@ -27,7 +33,7 @@ fn a_dropped_handle_is_named_with_the_place_of_the_spawn() {
         let (tell, told) = channel();
         let line = line!() + 1;
         let task = rt.spawn(move || tell.send(park().unwrap_err()).unwrap());
-        until_parked(rt, 0, 1);
+        until_parked(rt, 1);
         drop(task);
         let cancelled = told.recv().unwrap();
         assert_eq!(*cancelled.reason(), Reason::HandleDropped);
@@ -39,7 +45,7 @@ fn a_dropped_handle_is_named_with_the_place_of_the_spawn() {
 fn the_first_of_several_reasons_counts() {
     with_each(|rt| {
         let task = rt.spawn(|| park().unwrap_err().reason().to_string());
-        until_parked(rt, 0, 1);
+        until_parked(rt, 1);
         let handle = task.cancel_handle();
         assert!(!handle.is_cancelled());
         handle.cancel("first");
@@ -50,12 +56,12 @@ fn the_first_of_several_reasons_counts() {
     });
 }
 
-/// It is in nobody's list, and could be taken for one whose handle was dropped.
+/// Such a child is in no list, and could be taken for one whose handle was dropped.
 #[test]
 fn a_task_whose_joiner_is_cancelled_is_told_why() {
-    crate::common::with(&[2, 3, 8], |rt| {
+    with(&[2, 3, 8], |rt| {
         for scoped in [false, true] {
-            let parks = crate::common::parks(rt);
+            let before = parks(rt);
             let (inside, is_inside) = channel();
             let (tell, told) = channel();
             let (ask, asked) = channel();
@@ -63,37 +69,34 @@ fn a_task_whose_joiner_is_cancelled_is_told_why() {
                 let body = move || {
                     inside.send(()).unwrap();
                     asked.recv().unwrap();
-                    tell.send(cygnet::checkpoint().unwrap_err()).unwrap();
+                    tell.send(why(checkpoint())).unwrap();
                 };
-                // Somebody else has it.
-                let joined = |is_finished: &dyn Fn() -> bool| {
-                    is_inside.recv().unwrap();
-                    assert!(!is_finished());
-                };
+                // Another worker runs the child.
+                let begun = || is_inside.recv().unwrap();
                 if scoped {
-                    cygnet::scope(|s| {
+                    scope(|s| {
                         let child = s.spawn(body);
-                        joined(&|| child.is_finished());
-                        assert!(child.join().is_err());
+                        begun();
+                        assert!(!child.is_finished() && child.join().is_err());
                         ask.send(()).unwrap();
                     });
                 } else {
-                    let child = cygnet::spawn(body);
-                    joined(&|| child.is_finished());
-                    assert!(child.join().is_err());
+                    let child = spawn(body);
+                    begun();
+                    assert!(!child.is_finished() && child.join().is_err());
                     ask.send(()).unwrap();
                 }
             });
-            until_parked(rt, parks, 1);
+            until_parked(rt, before + 1);
             task.cancel("enough");
             task.join().unwrap();
-            assert_eq!(*told.recv().unwrap().reason(), Reason::from("enough"), "scoped: {scoped}");
+            assert_eq!(told.recv().unwrap(), "enough", "scoped: {scoped}");
         }
     });
 }
 
 #[test]
-fn a_later_end_of_the_runtime_does_not_replace_the_reason_of_a_task_that_had_never_waited() {
+fn the_end_of_the_runtime_does_not_replace_an_earlier_reason() {
     within(|| {
         let rt = Runtime::builder().workers(2).build().unwrap();
         let handle = rt.handle();
@@ -101,18 +104,18 @@ fn a_later_end_of_the_runtime_does_not_replace_the_reason_of_a_task_that_had_nev
         let (tell, told) = channel();
         let task = rt.spawn(move || {
             inside.send(()).unwrap();
-            while !cygnet::is_cancelled() {
-                crate::common::thread::yield_now();
+            while !is_cancelled() {
+                thread::yield_now();
             }
-            // It becomes known to others by this, and then the runtime ends.
+            // By its first wait the task becomes known to others; then the runtime ends.
             let mut reasons = vec![park().unwrap_err()];
             tell.send(()).unwrap();
             while handle.spawn(|| ()).is_ok() {
-                crate::common::thread::yield_now();
+                thread::yield_now();
             }
-            // The walk may be a little late.
+            // The cancels of the runtime's end may come a little later.
             for _ in 0..100 {
-                crate::common::thread::yield_now();
+                thread::yield_now();
                 reasons.push(park().unwrap_err());
             }
             for cancelled in reasons {
@@ -130,33 +133,11 @@ fn a_later_end_of_the_runtime_does_not_replace_the_reason_of_a_task_that_had_nev
 }
 
 #[test]
-fn the_reason_of_an_ancestor_is_that_of_all_below() {
-    with_each(|rt| {
-        let before = crate::common::parks(rt);
-        let (tell, told) = channel();
-        let root = rt.spawn(move || {
-            let inner = tell.clone();
-            spawn(move || {
-                let innermost = inner.clone();
-                spawn(move || innermost.send(parked()).unwrap()).detach();
-                inner.send(parked()).unwrap();
-            })
-            .detach();
-            tell.send(parked()).unwrap();
-        });
-        until_parked(rt, before, 3);
-        root.cancel("the root's");
-        root.join().unwrap();
-        assert_eq!(told.iter().collect::<Vec<_>>(), ["the root's"; 3]);
-    });
-}
-
-#[test]
 fn cancelling_a_task_that_has_ended_does_nothing() {
     with_each(|rt| {
         let task = rt.spawn(|| 7);
         let handle = task.cancel_handle();
-        crate::common::eventually("it has ended", || task.is_finished());
+        eventually("the task ends", || task.is_finished());
         task.cancel("too late");
         handle.cancel("too late");
         assert_eq!(task.join().unwrap(), 7);
@@ -166,42 +147,46 @@ fn cancelling_a_task_that_has_ended_does_nothing() {
 
 #[test]
 fn a_handle_may_outlive_its_task_and_the_runtime() {
-    within(|| {
-        let rt = crate::common::runtime(2);
-        let task = rt.spawn(|| (cancel_handle(), scope(|s| s.cancel_handle())));
+    with_own(|rt| {
+        let task = rt.spawn(|| (cancel_handle(), scope(|s| s.cancel_handle()), unparker()));
         let of_task = task.cancel_handle();
-        let (own, of_scope) = task.join().unwrap();
+        let (own, of_scope, unparker) = task.join().unwrap();
+        let handles = [of_task, own, of_scope];
+        let use_all = || {
+            unparker.unpark();
+            for handle in handles.clone() {
+                assert!(!handle.is_cancelled());
+                let copy = handle.clone();
+                handle.cancel("too late");
+                drop(handle);
+                copy.cancel("too late");
+            }
+        };
+        use_all();
+        assert_eq!(rt.block_on(|| 7), 7);
         drop(rt);
-        for handle in [of_task, own, of_scope] {
-            assert!(!handle.is_cancelled());
-            let copy = handle.clone();
-            handle.cancel("too late");
-            drop(handle);
-            copy.cancel("too late");
-        }
+        use_all();
     });
 }
 
 #[test]
 fn a_task_may_cancel_itself() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            scope(|s| {
-                assert!(checkpoint().is_ok());
-                s.cancel("myself");
-                assert_eq!(why(checkpoint()), "myself");
-                assert_eq!(why(park()), "myself");
-            });
-            assert!(checkpoint().is_ok(), "what comes after the scope is not cancelled");
-            let handle = cancel_handle();
-            handle.cancel("myself too");
-            assert_eq!(why(park()), "myself too");
+    in_task(|_| {
+        scope(|s| {
+            assert!(checkpoint().is_ok());
+            s.cancel("myself");
+            assert_eq!(why(checkpoint()), "myself");
+            assert_eq!(why(park()), "myself");
         });
+        assert!(checkpoint().is_ok(), "what comes after the scope is not cancelled");
+        let handle = cancel_handle();
+        handle.cancel("myself too");
+        assert_eq!(why(park()), "myself too");
     });
 }
 
 #[test]
-fn a_cancel_from_a_destructor_in_the_middle_of_an_unwinding_works() {
+fn a_cancel_from_a_destructor_works_during_unwinding() {
     struct Cancels(CancelHandle);
     impl Drop for Cancels {
         fn drop(&mut self) {
@@ -210,9 +195,8 @@ fn a_cancel_from_a_destructor_in_the_middle_of_an_unwinding_works() {
         }
     }
     with_each(|rt| {
-        let before = crate::common::parks(rt);
         let waiting = rt.spawn(parked);
-        until_parked(rt, before, 1);
+        until_parked(rt, 1);
         let handle = waiting.cancel_handle();
         let failing = rt.spawn(move || {
             let _cancels = Cancels(handle);
@@ -225,10 +209,9 @@ fn a_cancel_from_a_destructor_in_the_middle_of_an_unwinding_works() {
 }
 
 #[test]
-fn a_handle_of_a_scope_cancels_what_waits_in_it_and_not_what_comes_after() {
+fn a_handle_of_a_scope_cancels_nothing_after_the_scope() {
     with_each(|rt| {
         let (give, handles) = channel();
-        let before = crate::common::parks(rt);
         let task = rt.spawn(move || {
             let told = scope(|s| {
                 give.send(s.cancel_handle()).unwrap();
@@ -241,7 +224,7 @@ fn a_handle_of_a_scope_cancels_what_waits_in_it_and_not_what_comes_after() {
             told
         });
         let handle: CancelHandle = handles.recv().unwrap();
-        until_parked(rt, before, 1);
+        until_parked(rt, 1);
         handle.cancel("the scope");
         assert!(handle.is_cancelled());
         assert_eq!(task.join().unwrap(), "the scope");
@@ -250,19 +233,17 @@ fn a_handle_of_a_scope_cancels_what_waits_in_it_and_not_what_comes_after() {
 
 #[test]
 fn a_handle_of_a_scope_below_a_cancelled_task_says_so() {
-    with(&[1, 2], |rt| {
-        rt.block_on(|| {
-            let task = spawn(|| {
-                scope(|s| {
-                    let handle = s.cancel_handle();
-                    assert!(!handle.is_cancelled());
-                    cancel_handle().cancel("the task");
-                    (handle.is_cancelled(), handle)
-                })
-            });
-            let (at_once, handle) = task.join().unwrap();
-            assert!(at_once && handle.is_cancelled());
+    in_task_with(&[1, 2], |_| {
+        let task = spawn(|| {
+            scope(|s| {
+                let handle = s.cancel_handle();
+                assert!(!handle.is_cancelled());
+                cancel_handle().cancel("the task");
+                (handle.is_cancelled(), handle)
+            })
         });
+        let (at_once, handle) = task.join().unwrap();
+        assert!(at_once && handle.is_cancelled());
     });
 }
 
@@ -270,7 +251,7 @@ fn a_handle_of_a_scope_below_a_cancelled_task_says_so() {
 fn handles_of_scopes_are_used_and_dropped_while_the_scopes_end() {
     with_each(|rt| {
         let (give, handles) = channel::<CancelHandle>();
-        let foreign = crate::common::thread::spawn(move || {
+        let foreign = thread::spawn(move || {
             let mut used = 0;
             for handle in handles {
                 let copy = handle.clone();
@@ -280,13 +261,15 @@ fn handles_of_scopes_are_used_and_dropped_while_the_scopes_end() {
             }
             used
         });
-        let rounds = crate::common::scaled_in_debug(2_000);
+        let rounds = scaled_in_debug(2_000);
         rt.block_on(|| {
             for _ in 0..rounds {
                 scope(|s| {
                     s.spawn(|| drop(park()));
                     give.send(s.cancel_handle()).unwrap();
-                    give_way_until_cancelled();
+                    while checkpoint().is_ok() {
+                        thread::yield_now();
+                    }
                 });
                 checkpoint().unwrap();
             }
@@ -294,32 +277,24 @@ fn handles_of_scopes_are_used_and_dropped_while_the_scopes_end() {
         });
         assert_eq!(foreign.join().unwrap(), rounds);
     });
-
-    fn give_way_until_cancelled() {
-        while checkpoint().is_ok() {
-            crate::common::thread::yield_now();
-        }
-    }
 }
 
 #[test]
 fn the_wait_after_a_cancelled_scope_is_not_cut_short_by_a_late_cancel() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for _ in 0..crate::common::scaled_in_debug(1_000) {
-                let (give, handles) = channel::<CancelHandle>();
-                let me = cygnet::unparker();
-                let canceller = spawn(move || {
-                    let handle = handles.recv().unwrap();
-                    handle.cancel("maybe late");
-                    me.unpark();
-                });
-                scope(|s| give.send(s.cancel_handle()).unwrap());
-                // The cancel comes now, or has come, or will come: this is none of its business.
-                park().unwrap();
-                canceller.join().unwrap();
-                give_way_until(|| true);
-            }
-        });
+    in_task(|_| {
+        for _ in 0..scaled_in_debug(1_000) {
+            let (give, handles) = channel::<CancelHandle>();
+            let me = cygnet::unparker();
+            let canceller = spawn(move || {
+                let handle = handles.recv().unwrap();
+                handle.cancel("maybe late");
+                me.unpark();
+            });
+            scope(|s| give.send(s.cancel_handle()).unwrap());
+            // The cancel has come, or comes now or later.
+            park().unwrap();
+            canceller.join().unwrap();
+            give_way_until(|| true);
+        }
     });
 }

@@ -1,136 +1,132 @@
 //! Sections that ignore cancellation.
 
 use crate::common::mpsc::channel;
-use crate::common::{panic_of, with_each, within};
-use crate::{parked, until_parked, why};
+use crate::common::{in_task, panic_of, parks, thread, with_each, within};
+use crate::{give_way_until_parked, parked, receive, until_parked, why};
 use cygnet::{
-    JoinError, Runtime, cancel_handle, checkpoint, ignore_cancellation, is_cancelled, park, scope,
-    spawn, unparker, yield_now,
+    CancelHandle, JoinError, Reason, Runtime, cancel_handle, checkpoint, ignore_cancellation,
+    is_cancelled, park, scope, spawn, timeout, unparker, yield_now,
 };
+use std::time::Duration;
 
-#[test]
-fn a_cancel_that_came_first_wins_and_entering_fails() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            cancel_handle().cancel("first");
-            let entered = ignore_cancellation(|| unreachable!("it is cancelled"));
-            assert_eq!(why(entered), "first");
+/// Every wait and every query of the calling task succeeds, and so does a new grandchild.
+fn assert_unaware() {
+    unparker().unpark();
+    assert!(park().is_ok() && yield_now().is_ok() && checkpoint().is_ok() && !is_cancelled());
+    let me = unparker();
+    spawn(move || me.unpark()).detach();
+    park().unwrap();
+    let child = spawn(|| (checkpoint().is_ok(), spawn(|| 7).join().unwrap()));
+    assert_eq!(child.join().unwrap(), (true, 7));
+}
+
+fn assert_ignored_by_nested_sections(handle: &CancelHandle) {
+    let result = ignore_cancellation(|| {
+        let inner = ignore_cancellation(|| {
+            handle.cancel("deferred");
+            assert_unaware();
         });
+        assert_unaware();
+        let entered_after = ignore_cancellation(|| ignore_cancellation(assert_unaware));
+        assert_unaware();
+        (inner, entered_after)
     });
+    assert_eq!(result, Ok((Ok(()), Ok(Ok(())))));
+    assert_eq!([why(checkpoint()), why(park())], ["deferred", "deferred"]);
 }
 
 #[test]
-fn entering_fails_also_if_it_is_an_ancestor_that_was_cancelled() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            scope(|s| {
-                s.cancel("the scope");
-                scope(|_| assert!(ignore_cancellation(|| ()).is_err()));
-            });
-            assert!(ignore_cancellation(|| ()).is_ok());
-        });
-    });
+fn nested_sections_ignore_a_cancel_until_the_last_one_ends() {
+    in_task(|_| scope(|s| assert_ignored_by_nested_sections(&s.cancel_handle())));
+    in_task(|_| scope(|_| assert_ignored_by_nested_sections(&cancel_handle())));
+    in_task(|_| assert_ignored_by_nested_sections(&cancel_handle()));
 }
 
 #[test]
-fn sections_nest_and_leaving_the_last_one_delivers_what_was_deferred() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let handle = cancel_handle();
+fn a_panic_in_a_section_ends_it() {
+    in_task(|_| {
+        let handle = cancel_handle();
+        let text = panic_of(|| {
             ignore_cancellation(|| {
-                ignore_cancellation(|| {
-                    handle.cancel("deferred");
-                    assert!(!is_cancelled());
-                })
-                .unwrap();
-                assert!(!is_cancelled(), "one section is left");
-                yield_now().unwrap();
-                let me = unparker();
-                spawn(move || me.unpark()).detach();
-                park().unwrap();
+                handle.cancel("deferred");
+                panic!("half-way");
             })
-            .unwrap();
-            assert_eq!(why(checkpoint()), "deferred");
-            assert_eq!(why(park()), "deferred");
         });
+        assert_eq!(text, "half-way");
+        assert_eq!(why(checkpoint()), "deferred");
     });
 }
 
 #[test]
-fn a_deferred_cancel_is_delivered_to_the_children_at_the_end_of_the_section() {
-    with_each(|rt| {
-        let before = crate::common::parks(rt);
-        let (inside, is_inside) = channel();
-        let (go_on, goes_on) = channel::<()>();
-        let task = rt.spawn(move || {
-            let child = ignore_cancellation(|| {
-                let child = spawn(parked);
-                inside.send(()).unwrap();
-                // Not a wait of the task's.
-                cygnet::blocking(move || goes_on.recv().unwrap());
-                assert!(!child.is_finished());
-                child
-            })
-            .unwrap();
-            let (tell, told) = channel();
-            cygnet::spawn_unscoped(move || tell.send(child.join().unwrap()).unwrap()).detach();
-            (why(park()), told)
+fn a_section_can_be_entered_only_before_a_cancel() {
+    in_task(|_| {
+        let refused = || why(ignore_cancellation(|| unreachable!("it is cancelled")));
+        scope(|s| {
+            s.cancel("an ancestor");
+            scope(|_| assert_eq!(refused(), "an ancestor"));
         });
-        is_inside.recv().unwrap();
-        until_parked(rt, before, 2);
-        task.cancel("deferred");
-        go_on.send(()).unwrap();
-        let (mine, told) = task.join().unwrap();
-        assert_eq!((mine, told.recv().unwrap()), ("deferred".into(), "deferred".into()));
+        ignore_cancellation(|| assert!(checkpoint().is_ok())).unwrap();
+        assert!(checkpoint().is_ok(), "nothing was deferred");
+        cancel_handle().cancel("first");
+        assert!(checkpoint().is_err());
+        assert_eq!(refused(), "first");
     });
 }
 
 #[test]
-fn a_parked_task_that_ignores_cancellation_is_not_woken_by_it() {
-    with_each(|rt| {
-        let before = crate::common::parks(rt);
+fn a_cancel_in_a_section_marks_at_once_and_wakes_only_when_the_section_ends() {
+    in_task(|rt| {
         let (give, given) = channel();
-        let task = rt.spawn(move || {
-            ignore_cancellation(|| {
-                give.send(unparker()).unwrap();
+        let (tell, told) = channel();
+        let task = spawn(move || {
+            give.send((cancel_handle(), unparker())).unwrap();
+            let waited = ignore_cancellation(|| {
+                for _ in 0..3 {
+                    let tell = tell.clone();
+                    spawn(move || tell.send(parked()).unwrap()).detach();
+                }
                 park()
-            })
+            });
+            assert_eq!(waited, Ok(Ok(())));
+            [why(checkpoint()), parked()]
         });
-        let unparker = given.recv().unwrap();
-        until_parked(rt, before, 1);
-        task.cancel("not heard");
-        crate::common::thread::yield_now();
-        assert!(!task.is_finished());
+        give_way_until_parked(4);
+        let (handle, unparker) = receive(&given);
+        let before = parks(rt);
+        handle.cancel("meanwhile");
+        assert!(handle.is_cancelled());
+        (0..50).for_each(|_| yield_now().unwrap());
+        assert!(!task.is_finished() && parks(rt) == before, "the cancel woke a task");
         unparker.unpark();
-        assert_eq!(task.join().unwrap(), Ok(Ok(())));
+        assert_eq!(task.join().unwrap(), ["meanwhile"; 2]);
+        assert_eq!(told.iter().collect::<Vec<_>>(), ["meanwhile"; 3]);
     });
 }
 
 #[test]
-fn a_scope_that_was_opened_in_a_section_is_cancelled_by_its_own_handle() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let outer = cancel_handle();
-            ignore_cancellation(|| {
-                outer.cancel("deferred");
-                scope(|s| {
-                    assert!(checkpoint().is_ok());
-                    s.cancel("inside");
-                    assert_eq!(why(checkpoint()), "inside");
-                });
+fn scopes_and_time_limits_opened_in_a_section_are_not_ignored() {
+    in_task(|_| {
+        let outer = cancel_handle();
+        ignore_cancellation(|| {
+            outer.cancel("deferred");
+            scope(|s| {
                 assert!(checkpoint().is_ok());
-            })
-            .unwrap();
-            assert_eq!(why(checkpoint()), "deferred");
-        });
+                s.cancel("inside");
+                assert_eq!(why(checkpoint()), "inside");
+            });
+            assert!(checkpoint().is_ok());
+            let limit = Duration::from_millis(2);
+            let late = timeout(limit, || park().unwrap_err().reason().clone());
+            assert_eq!(late.unwrap_err().into_inner(), Reason::Deadline);
+        })
+        .unwrap();
+        assert_eq!(why(checkpoint()), "deferred");
     });
 }
 
 #[test]
-fn an_outer_cancel_does_not_end_a_wait_in_an_inner_section_for_good() {
-    // The outer scope's cancel finds its task parked, though in a section of an inner one.
+fn a_cancel_of_an_outer_scope_does_not_end_a_wait_in_a_section() {
     with_each(|rt| {
-        let before = crate::common::parks(rt);
         let (give, given) = channel();
         let task = rt.spawn(move || {
             scope(|outer| {
@@ -145,79 +141,43 @@ fn an_outer_cancel_does_not_end_a_wait_in_an_inner_section_for_good() {
             })
         });
         let (outer, unparker) = given.recv().unwrap();
-        until_parked(rt, before, 1);
+        until_parked(rt, 1);
         outer.cancel("the outer scope");
-        // It may wake, but goes on waiting.
+        // The task may wake, but goes on waiting.
         for _ in 0..100 {
             assert!(!task.is_finished());
-            crate::common::thread::yield_now();
+            thread::yield_now();
         }
         unparker.unpark();
         assert_eq!(task.join().unwrap(), (Ok(Ok(())), true));
     });
 }
 
+/// The child has a stack of its own, and the two stay on one worker: a wait of another kind.
 #[test]
-fn an_outer_cancel_does_not_end_a_join_in_an_inner_section() {
-    // The child has a stack of its own, and the two stay on one worker: a wait of another kind.
-    with_each(|rt| {
-        rt.block_on(|| {
-            scope(|outer| {
-                let handle = outer.cancel_handle();
-                scope(|s| {
-                    let joined = ignore_cancellation(|| {
-                        let own_stack = cygnet::task().stack_size(256 << 10).unwrap();
-                        let child = s.spawn_with(own_stack, move || {
-                            handle.cancel("the outer scope");
-                            for _ in 0..3 {
-                                yield_now().unwrap();
-                            }
-                            7
-                        });
-                        child.join()
-                    });
-                    assert_eq!(joined.unwrap().unwrap(), 7);
-                    assert_eq!(why(checkpoint()), "the outer scope");
-                });
-            });
-        });
-    });
-}
-
-#[test]
-fn a_panic_in_a_section_ends_it() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let handle = cancel_handle();
-            let text = panic_of(|| {
-                ignore_cancellation(|| {
-                    handle.cancel("deferred");
-                    panic!("half-way");
-                })
-            });
-            assert_eq!(text, "half-way");
-            assert_eq!(why(checkpoint()), "deferred");
-        });
-    });
-}
-
-#[test]
-fn a_task_spawned_in_a_section_starts_although_its_grandparent_is_cancelled() {
-    with_each(|rt| {
-        rt.block_on(|| {
+fn a_cancel_of_an_outer_scope_does_not_end_a_join_in_a_section() {
+    in_task(|_| {
+        scope(|outer| {
+            let handle = outer.cancel_handle();
             scope(|s| {
-                let value = ignore_cancellation(|| {
-                    s.cancel("not heard in here");
-                    spawn(|| spawn(|| 7).join().unwrap()).join().unwrap()
+                let joined = ignore_cancellation(|| {
+                    let own_stack = cygnet::task().stack_size(256 << 10).unwrap();
+                    let child = s.spawn_with(own_stack, move || {
+                        handle.cancel("the outer scope");
+                        (0..3).for_each(|_| yield_now().unwrap());
+                        7
+                    });
+                    child.join()
                 });
-                assert_eq!(value, Ok(7));
+                assert_eq!(joined.unwrap().unwrap(), 7);
+                assert_eq!(why(checkpoint()), "the outer scope");
             });
         });
     });
 }
 
 #[test]
-fn a_section_that_waits_for_a_child_without_a_stack_is_told_so_also_when_the_runtime_ends() {
+fn a_join_in_a_section_reports_the_lack_of_a_stack_when_the_runtime_ends() {
     within(|| {
         let rt = Runtime::builder().workers(1).max_stacks(1).build().unwrap();
         let (inside, is_inside) = channel();
@@ -226,9 +186,9 @@ fn a_section_that_waits_for_a_child_without_a_stack_is_told_so_also_when_the_run
             ignore_cancellation(|| {
                 inside.send(()).unwrap();
                 while !me.is_cancelled() {
-                    crate::common::thread::yield_now();
+                    thread::yield_now();
                 }
-                // The only stack is that of the caller.
+                // The caller has the only stack.
                 cygnet::task().stack_size(256 << 10).unwrap().spawn(|| 7).join().unwrap_err()
             })
         });

@@ -1,9 +1,12 @@
-//! Cancellation: whom it reaches and how often, what it says, and what ignores it for a while.
+//! Cancellation: which tasks a cancel reaches and how often, what it says, and the sections that
+//! ignore it. docs/cancellation.md has the contract, statement by statement.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod answers;
+mod children;
+mod completion;
 mod deep;
 mod ending;
 mod handles;
@@ -11,41 +14,97 @@ mod hooks;
 mod ignoring;
 mod racing;
 mod random;
+mod reach;
 mod tree;
 mod unresponsive;
 mod unwinding;
 mod watching;
 mod watching_from_outside;
 
-use common::eventually;
-use cygnet::{Cancelled, Runtime, park};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use common::{Mutex, eventually, give_way_until, parks};
+use cygnet::{Cancelled, Handle, Runtime, park};
+use std::sync::Arc;
 
-/// Parks until it is cancelled, and says why.
+/// Parks until it is cancelled, and returns the reason.
 fn parked() -> String {
-    park().unwrap_err().reason().to_string()
+    why(park())
 }
 
-/// The words of a cancel.
+/// The reason of a cancel.
 fn why(result: Result<(), Cancelled>) -> String {
     result.unwrap_err().reason().to_string()
 }
 
-/// Waits until so many waits more than `before` have been waited for.
-fn until_parked(rt: &Runtime, before: u64, more: u64) {
-    eventually("they wait", || common::parks(rt) >= before + more);
+/// On a thread: waits until waits have parked tasks `n` times since the runtime began.
+fn until_parked(rt: &Runtime, n: u64) {
+    eventually("tasks park", || parks(rt) >= n);
 }
 
-/// How many tasks are in a place of the program.
-#[derive(Default)]
-struct Count(AtomicUsize);
+/// In a task: the same, and other tasks run meanwhile.
+fn give_way_until_parked(n: u64) {
+    let workers = || Handle::current().metrics().workers;
+    give_way_until(|| workers().iter().map(|worker| worker.parks).sum::<u64>() >= n);
+}
 
-impl Count {
-    fn add(&self) {
-        self.0.fetch_add(1, Ordering::AcqRel);
+/// In a task: lets other tasks run until a value was sent.
+fn receive<T>(from: &common::mpsc::Receiver<T>) -> T {
+    let mut received = None;
+    give_way_until(|| {
+        received = from.try_recv().ok();
+        received.is_some()
+    });
+    received.unwrap()
+}
+
+/// The events of a test, in order.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<&'static str>>>);
+
+impl Log {
+    fn add(&self, event: &'static str) {
+        self.0.lock().unwrap().push(event);
     }
 
-    fn get(&self) -> usize {
-        self.0.load(Ordering::Acquire)
+    fn len(&self) -> usize {
+        self.0.lock().unwrap().len()
     }
+
+    /// A value whose drop is an event.
+    fn on_drop(&self, event: &'static str) -> OnDrop {
+        OnDrop(self.clone(), event)
+    }
+
+    #[track_caller]
+    fn assert(&self, expected: &[&str], case: &str) {
+        assert_eq!(*self.0.lock().unwrap(), expected, "{case}");
+    }
+}
+
+struct OnDrop(Log, &'static str);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        self.0.add(self.1);
+    }
+}
+
+/// tests/documents.rs checks that each test that the document names exists.
+#[test]
+fn the_document_names_every_test_of_the_contract() {
+    let document = include_str!("../../docs/cancellation.md");
+    let sources = [
+        include_str!("children.rs"),
+        include_str!("completion.rs"),
+        include_str!("ignoring.rs"),
+        include_str!("reach.rs"),
+    ];
+    let mut tests = 0;
+    for source in sources {
+        for rest in source.split("#[test]\nfn ").skip(1) {
+            let name = rest.split('(').next().unwrap();
+            assert!(document.contains(&format!("| `{name}` |")), "{name} is not in the document");
+            tests += 1;
+        }
+    }
+    assert!(tests >= 20, "{tests} tests: are the sources read correctly?");
 }

@@ -1,4 +1,4 @@
-//! A cancel at the same moment as something else: everybody ends once, and in order.
+//! A cancel at the same moment as something else: each task ends once, and in order.
 
 use crate::common::mpsc::channel;
 use crate::common::{Drops, scaled_in_debug, with_each_and_many};
@@ -19,7 +19,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// A child that does something with locals of its own.
+    /// A child with captures and locals that are counted.
     fn child(&self, body: impl FnOnce() + Send + 'static) -> Task<()> {
         let (ledger, captured) = (self.clone(), self.captures.guard());
         self.spawned.fetch_add(1, Ordering::Relaxed);
@@ -32,7 +32,7 @@ impl Ledger {
         })
     }
 
-    /// For one who has just seen the parent of all of them end.
+    /// To be called after the end of the parent of all children.
     fn settle(&self) {
         let (started, ended) =
             (self.started.load(Ordering::Relaxed), self.ended.load(Ordering::Relaxed));
@@ -42,7 +42,7 @@ impl Ledger {
     }
 }
 
-/// Three levels of tasks that do `body` at the bottom; a cancel comes from outside at any moment.
+/// Runs `body` in the leaves of a tree of tasks, which another thread cancels at any moment.
 fn three_levels(body: fn()) {
     with_each_and_many(|rt| {
         let (give, handles) = channel::<CancelHandle>();
@@ -99,7 +99,7 @@ fn a_cancel_races_the_start_and_the_completion() {
 }
 
 #[test]
-fn a_cancel_races_the_first_wait_of_a_task_that_becomes_known_by_it() {
+fn a_cancel_races_the_first_wait_of_a_task() {
     three_levels(|| {
         let me = cygnet::unparker();
         let waker = spawn(move || me.unpark());
@@ -118,13 +118,13 @@ fn a_cancel_races_yields_and_checkpoints() {
 }
 
 #[test]
-fn a_cancel_races_the_entry_and_the_exit_of_a_section_that_ignores_it() {
+fn a_cancel_races_the_entry_and_the_exit_of_an_ignoring_section() {
     three_levels(|| {
         for _ in 0..3 {
             let section = ignore_cancellation(|| {
                 let me = cygnet::unparker();
                 let waker = cygnet::spawn_unscoped(move || me.unpark());
-                // Nobody cancels this.
+                // The waker is in no scope, so no cancel reaches it.
                 park().unwrap();
                 waker.join().unwrap();
                 checkpoint().unwrap();

@@ -1,4 +1,4 @@
-//! Random programs whose tasks cancel each other: whatever the mixture, all of it ends, once and in order.
+//! Random programs whose tasks cancel each other: each task ends, once and in order.
 
 use crate::common::Mutex;
 use crate::common::drops::Guard;

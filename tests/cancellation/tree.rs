@@ -1,177 +1,94 @@
-//! Whom a cancel reaches.
+//! How far a cancel goes, up and down.
 
 use crate::common::mpsc::{Sender, channel};
-use crate::common::{Drops, give_way_until, parks, with, with_each};
-use crate::{Count, parked, until_parked, why};
+use crate::common::{in_task, in_task_with, runtime, with_each};
+use crate::{parked, until_parked, why};
 use cygnet::{JoinError, checkpoint, is_cancelled, join, park, scope, spawn, task, yield_now};
-use std::sync::Arc;
 
 #[test]
 fn a_cancel_reaches_all_descendants_that_wait() {
-    fn grow(levels: usize) -> usize {
-        if levels == 0 {
-            return usize::from(parked() == "enough");
+    fn grow(levels: usize, tell: Sender<String>) {
+        if levels > 0 {
+            for _ in 0..3 {
+                let tell = tell.clone();
+                let child = spawn(move || grow(levels - 1, tell));
+                // A task that joins is cancelled as well.
+                spawn(move || drop(child.join())).detach();
+            }
         }
-        let children = [(); 3].map(|()| spawn(move || grow(levels - 1)));
-        // A cancelled parent joins nobody: it counts what they tell by other means.
-        let (tell, told) = channel();
-        let watch = children.map(|child| {
-            let tell = tell.clone();
-            spawn(move || tell.send(child.join().unwrap_or(0)))
-        });
-        let mine = usize::from(parked() == "enough");
-        drop(watch);
-        drop(tell);
-        mine + told.try_iter().sum::<usize>()
+        tell.send(parked()).unwrap();
     }
     with_each(|rt| {
-        let before = parks(rt);
-        let root = rt.spawn(|| grow(3));
-        // 1 + 3 + 9 + 27 that park, 3 + 9 + 27 that join them.
-        until_parked(rt, before, 40 + 39);
+        let (tell, told) = channel();
+        let root = rt.spawn(move || grow(3, tell));
+        // 1 + 3 + 9 + 27 tasks park, and 3 + 9 + 27 join them.
+        until_parked(rt, 40 + 39);
         root.cancel("enough");
-        assert!(root.join().unwrap() >= 1);
+        root.join().unwrap();
+        assert_eq!(told.iter().collect::<Vec<_>>(), ["enough"; 40]);
     });
 }
 
 #[test]
-fn a_cancel_reaches_those_that_compute_and_have_never_waited() {
-    with_each(|rt| {
-        let (started, ended) = (Arc::new(Count::default()), Arc::new(Count::default()));
-        let root = rt.spawn({
-            let (started, ended) = (started.clone(), ended.clone());
-            move || {
-                scope(|s| {
-                    for _ in 0..2 {
-                        s.spawn(|| {
-                            started.add();
-                            scope(|s| {
-                                s.spawn(|| {
-                                    while checkpoint().is_ok() {}
-                                    ended.add();
-                                });
-                            });
-                        });
-                    }
-                });
-                why(checkpoint())
-            }
-        });
-        crate::common::eventually("one computes", || started.get() > 0);
-        root.cancel("enough");
-        assert_eq!(root.join().unwrap(), "enough");
-        assert!(ended.get() <= 2);
-    });
-}
-
-#[test]
-fn a_task_that_computes_below_many_others_learns_of_the_cancel_of_the_uppermost() {
+fn a_task_that_computes_learns_of_the_cancel_of_a_distant_ancestor() {
     fn descend(levels: usize, started: Sender<()>, tell: Sender<String>) {
         if levels == 0 {
             started.send(()).unwrap();
-            loop {
-                if let Err(cancelled) = checkpoint() {
-                    return tell.send(cancelled.reason().to_string()).unwrap();
-                }
-            }
+            while checkpoint().is_ok() {}
+            return tell.send(why(checkpoint())).unwrap();
         }
-        // Called in place, unless somebody else is faster: then none of them ever waits.
+        // Called in place, unless a thief is faster: then none of the tasks ever waits.
         scope(|s| drop(s.spawn(|| descend(levels - 1, started, tell)).join()));
     }
     with_each(|rt| {
         for levels in [0, 1, 7, 8, 9, 40] {
             let (started, starts) = channel();
             let (tell, told) = channel();
-            let task = rt.spawn(move || descend(levels, started, tell));
+            let task = rt.spawn(move || {
+                descend(levels, started, tell);
+                why(checkpoint())
+            });
             starts.recv().unwrap();
             task.cancel("enough");
-            task.join().unwrap();
+            assert_eq!(task.join().unwrap(), "enough");
             assert_eq!(told.try_recv().as_deref(), Ok("enough"), "{levels} levels");
         }
     });
 }
 
 #[test]
-fn a_fresh_task_whose_scope_is_cancelled_never_starts_and_its_captures_are_dropped() {
-    with_each(|rt| {
-        let drops = Drops::new();
-        let ran = Arc::new(Count::default());
-        rt.block_on(|| {
-            scope(|s| {
-                s.cancel("before they were spawned");
-                for _ in 0..100 {
-                    let (guard, ran) = (drops.guard(), &ran);
-                    s.spawn(move || {
-                        ran.add();
-                        drop(guard);
-                    });
+fn a_fresh_task_below_a_cancelled_grandparent_never_starts() {
+    in_task_with(&[1], |_| {
+        scope(|outer| {
+            scope(|inner| {
+                let task = inner.spawn(|| unreachable!("it is cancelled"));
+                outer.cancel("enough");
+                match task.join() {
+                    Err(JoinError::Cancelled(cancelled)) => {
+                        assert_eq!(cancelled.reason().to_string(), "enough");
+                    }
+                    other => panic!("{other:?}"),
                 }
             });
-            assert_eq!((ran.get(), drops.count()), (0, 100));
         });
     });
 }
 
 #[test]
-fn a_fresh_task_below_a_cancelled_grandparent_never_starts() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let ran = Count::default();
-            scope(|outer| {
-                scope(|inner| {
-                    let task = inner.spawn(|| ran.add());
-                    outer.cancel("enough");
-                    match task.join() {
-                        Err(JoinError::Cancelled(cancelled)) => {
-                            assert_eq!(cancelled.reason().to_string(), "enough");
-                        }
-                        other => panic!("{other:?}"),
-                    }
-                });
-            });
-            assert_eq!(ran.get(), 0);
-        });
-    });
-}
-
-#[test]
-fn an_unscoped_task_is_not_cancelled_with_its_creator() {
-    with_each(|rt| {
-        let (tell, told) = channel();
-        let creator = rt.spawn(move || {
-            let unscoped = cygnet::spawn_unscoped(move || {
-                give_way_until(|| told.try_recv().is_ok());
-                7
-            });
-            let mine = park();
-            (unscoped, mine.is_err())
-        });
-        until_parked(rt, 0, 1);
-        creator.cancel("enough");
-        let (unscoped, cancelled) = creator.join().unwrap();
-        assert!(cancelled);
-        tell.send(()).unwrap();
-        assert_eq!(unscoped.join().unwrap(), 7);
-    });
-}
-
-#[test]
-fn a_sibling_and_the_parent_of_a_cancelled_task_go_on() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let me = cygnet::unparker();
-            let sibling = spawn(move || {
-                yield_now().unwrap();
-                me.unpark();
-            });
-            let cancelled = spawn(|| park().is_err());
+fn the_siblings_and_the_parent_of_a_cancelled_task_go_on() {
+    in_task(|_| {
+        let me = cygnet::unparker();
+        let sibling = spawn(move || {
             yield_now().unwrap();
-            cancelled.cancel("only this one");
-            park().unwrap();
-            sibling.join().unwrap();
-            assert!(matches!(cancelled.join(), Ok(true) | Err(JoinError::NotStarted(_))));
-            checkpoint().unwrap();
+            me.unpark();
         });
+        let cancelled = spawn(|| park().is_err());
+        yield_now().unwrap();
+        cancelled.cancel("only this one");
+        park().unwrap();
+        sibling.join().unwrap();
+        assert!(matches!(cancelled.join(), Ok(true) | Err(JoinError::NotStarted(_))));
+        checkpoint().unwrap();
     });
 }
 
@@ -189,36 +106,34 @@ fn the_failure_of_a_parent_does_not_cancel_its_children() {
         });
         let result: Result<(), _> = parent.join();
         assert!(result.unwrap_err().is_panic());
-        // Its end came after that of its child.
+        // The parent ended after its child.
         assert_eq!(told.try_recv(), Ok(false));
     });
 }
 
 #[test]
-fn a_cancel_reaches_both_halves_of_a_join_and_both_run_to_their_end() {
+fn a_cancel_reaches_both_halves_of_a_join() {
     with_each(|rt| {
         let task = rt.spawn(|| join(parked, parked));
-        until_parked(rt, 0, 1);
+        until_parked(rt, 1);
         task.cancel("enough");
         assert_eq!(task.join().unwrap(), ("enough".into(), "enough".into()));
     });
 }
 
 #[test]
-fn a_join_of_a_cancelled_task_calls_both_halves_all_the_same() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            scope(|s| {
-                s.cancel("before");
-                assert_eq!(join(is_cancelled, is_cancelled), (true, true));
-                assert!(rt.block_on(is_cancelled), "so does block_on");
-            });
+fn join_and_block_on_in_a_cancelled_task_call_their_closures() {
+    in_task(|rt| {
+        scope(|s| {
+            s.cancel("before");
+            assert_eq!(join(is_cancelled, is_cancelled), (true, true));
+            assert!(rt.block_on(is_cancelled));
         });
     });
 }
 
 #[test]
-fn block_on_in_a_cancelled_task_runs_its_closure_also_where_it_cannot_be_called_in_place() {
+fn block_on_in_a_cancelled_task_may_run_its_closure_on_another_stack() {
     /// Calls itself until more than half of the stack is used.
     fn deep(f: &mut dyn FnMut(), top: usize) {
         let frame = std::hint::black_box([0u8; 256]);
@@ -230,27 +145,23 @@ fn block_on_in_a_cancelled_task_runs_its_closure_also_where_it_cannot_be_called_
         }
         std::hint::black_box(&frame);
     }
-    with_each(|rt| {
-        let ran = rt.block_on(|| {
-            let mut ran = false;
-            scope(|s| {
-                s.cancel("before");
-                let top = std::ptr::from_ref(&s).addr() + 64;
-                deep(&mut || ran = rt.block_on(is_cancelled), top);
-            });
-            ran
+    in_task(|rt| {
+        let mut ran = false;
+        scope(|s| {
+            s.cancel("before");
+            let top = std::ptr::from_ref(&s).addr() + 64;
+            deep(&mut || ran = rt.block_on(is_cancelled), top);
         });
         assert!(ran);
     });
 }
 
 #[test]
-fn a_task_on_a_stack_of_its_own_and_one_that_may_migrate_are_reached() {
+fn a_cancel_reaches_local_and_migratable_tasks_and_own_stacks() {
     with_each(|rt| {
-        let before = parks(rt);
         let root = rt.spawn(|| {
             let own = task().stack_size(128 << 10).unwrap().spawn(parked);
-            // SAFETY: it holds a string.
+            // SAFETY: `parked` holds only a string over its suspension.
             let migratable = unsafe { cygnet::spawn_migratable(parked) };
             let local = cygnet::spawn_local(parked);
             let (tell, told) = channel();
@@ -261,8 +172,8 @@ fn a_task_on_a_stack_of_its_own_and_one_that_may_migrate_are_reached() {
             let mine = parked();
             (mine, told)
         });
-        // Four that park, three that join three of them.
-        until_parked(rt, before, 7);
+        // Four tasks park, and three join three of them.
+        until_parked(rt, 7);
         root.cancel("enough");
         let (mine, told) = root.join().unwrap();
         assert_eq!(mine, "enough");
@@ -277,10 +188,10 @@ fn a_task_on_a_stack_of_its_own_and_one_that_may_migrate_are_reached() {
 }
 
 #[test]
-fn the_end_of_a_runtime_says_that_it_is_the_reason() {
-    let rt = crate::common::runtime(2);
+fn the_end_of_a_runtime_is_the_reason_of_its_cancels() {
+    let rt = runtime(2);
     let task = rt.spawn(|| park().unwrap_err());
-    until_parked(&rt, 0, 1);
+    until_parked(&rt, 1);
     drop(rt);
     let cancelled = task.join().unwrap();
     assert_eq!(*cancelled.reason(), cygnet::Reason::RuntimeShutDown);

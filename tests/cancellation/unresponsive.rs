@@ -1,6 +1,6 @@
-//! Tasks that take no notice: they give way, are named, and do no more harm than that.
+//! Tasks that take no notice of a cancel: they give way to other tasks, and the metrics name them.
 
-use crate::common::{self, with_each};
+use crate::common::{self, in_task};
 use cygnet::{Task, checkpoint, park, sleep, spawn, task, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,61 +34,55 @@ fn a_task_that_calls_waits_in_a_loop_gives_way_and_is_named() {
         ("yields", || drop(yield_now())),
     ];
     for (name, wait) in waits {
-        with_each(|rt| {
-            rt.block_on(|| {
-                let Deaf { task, begun, stop } = deaf(name, wait);
-                common::give_way_until(|| begun.load(Ordering::Acquire));
-                task.cancel("enough");
-                // One worker suffices for all of this, so each of its waits lets the others run.
-                common::give_way_until(|| !rt.metrics().unresponsive.is_empty());
-                let named = &rt.metrics().unresponsive[0];
-                assert_eq!((named.id, named.name.as_deref()), (task.id(), Some(name)));
-                assert!(named.refusals >= 100);
-                assert!(named.spawned_at.file().ends_with("unresponsive.rs"));
-                assert!(named.to_string().contains(name), "{named}");
-                stop.store(true, Ordering::Release);
-                task.join().unwrap();
-                assert!(rt.metrics().unresponsive.is_empty(), "it has ended");
-            });
+        in_task(|rt| {
+            let Deaf { task, begun, stop } = deaf(name, wait);
+            common::give_way_until(|| begun.load(Ordering::Acquire));
+            task.cancel("enough");
+            // One worker suffices: each of the waits lets the other tasks run.
+            common::give_way_until(|| !rt.metrics().unresponsive.is_empty());
+            let named = &rt.metrics().unresponsive[0];
+            assert_eq!((named.id, named.name.as_deref()), (task.id(), Some(name)));
+            assert!(named.refusals >= 100);
+            assert!(named.spawned_at.file().ends_with("unresponsive.rs"));
+            assert!(named.to_string().contains(name), "{named}");
+            stop.store(true, Ordering::Release);
+            task.join().unwrap();
+            assert!(rt.metrics().unresponsive.is_empty(), "it has ended");
         });
     }
 }
 
 #[test]
-fn one_that_only_looks_is_named_too() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (give, given) = crate::common::mpsc::channel();
-            let task = spawn(move || {
-                give.send(cygnet::cancel_handle()).unwrap();
-                while checkpoint().is_ok() {}
-                for _ in 0..100 {
-                    assert!(checkpoint().is_err());
-                }
-                cygnet::Handle::current().metrics().unresponsive.len()
-            });
-            loop {
-                match given.try_recv() {
-                    Ok(handle) => break handle.cancel("enough"),
-                    Err(_) => yield_now().unwrap(),
-                }
+fn a_task_that_only_calls_checkpoint_is_named() {
+    in_task(|_| {
+        let (give, given) = crate::common::mpsc::channel();
+        let task = spawn(move || {
+            give.send(cygnet::cancel_handle()).unwrap();
+            while checkpoint().is_ok() {}
+            for _ in 0..100 {
+                assert!(checkpoint().is_err());
             }
-            assert_eq!(task.join().unwrap(), 1);
+            cygnet::Handle::current().metrics().unresponsive.len()
         });
+        loop {
+            match given.try_recv() {
+                Ok(handle) => break handle.cancel("enough"),
+                Err(_) => yield_now().unwrap(),
+            }
+        }
+        assert_eq!(task.join().unwrap(), 1);
     });
 }
 
 #[test]
-fn one_that_heeds_it_is_not() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for _ in 0..20 {
-                let task = spawn(|| (0..50).filter(|_| park().is_err()).count());
-                yield_now().unwrap();
-                task.cancel("enough");
-                let _ = task.join();
-            }
-            assert!(rt.metrics().unresponsive.is_empty());
-        });
+fn a_task_that_heeds_the_cancel_is_not_named() {
+    in_task(|rt| {
+        for _ in 0..20 {
+            let task = spawn(|| (0..50).filter(|_| park().is_err()).count());
+            yield_now().unwrap();
+            task.cancel("enough");
+            let _ = task.join();
+        }
+        assert!(rt.metrics().unresponsive.is_empty());
     });
 }

@@ -1,6 +1,6 @@
-//! `Cancelled::unwind`: to the root of the task, silently.
+//! `Cancelled::unwind`, which ends the task without a panic message.
 
-use crate::common::{Drops, runtime, with_each, within};
+use crate::common::{Drops, panic_of, runtime, spin_loop, thread, with_each, within};
 use crate::until_parked;
 use cygnet::{Builder, JoinError, Runtime, checkpoint, join, park, scope, spawn};
 use std::sync::Arc;
@@ -17,14 +17,14 @@ fn deep_down(levels: usize, drops: &Drops) {
 }
 
 #[test]
-fn it_ends_the_task_and_drops_what_is_on_the_way() {
+fn an_unwinding_ends_the_task_and_drops_the_values_of_its_frames() {
     with_each(|rt| {
-        let (before, drops) = (crate::common::parks(rt), Drops::new());
+        let drops = Drops::new();
         let task = rt.spawn({
             let drops = drops.clone();
             move || deep_down(10, &drops)
         });
-        until_parked(rt, before, 1);
+        until_parked(rt, 1);
         task.cancel("enough");
         match task.join() {
             Err(JoinError::Unwound(cancelled)) => {
@@ -37,7 +37,7 @@ fn it_ends_the_task_and_drops_what_is_on_the_way() {
 }
 
 #[test]
-fn it_is_no_panic_for_the_hook_nor_for_the_scope_nor_for_a_detached_task_s_runtime() {
+fn an_unwinding_is_no_panic_for_a_scope_or_for_the_panic_handler() {
     within(|| {
         let told = Arc::new(AtomicUsize::new(0));
         let rt = Builder::new()
@@ -55,19 +55,19 @@ fn it_is_no_panic_for_the_hook_nor_for_the_scope_nor_for_a_detached_task_s_runti
             scope(|s| {
                 s.spawn(move || {
                     while !cygnet::is_cancelled() {
-                        crate::common::spin_loop();
+                        spin_loop();
                     }
                     unwinds();
                 });
-                // On a single processor the other worker must come to it.
-                (0..3).for_each(|_| crate::common::thread::yield_now());
+                // On a single processor the other worker needs a turn.
+                (0..3).for_each(|_| thread::yield_now());
                 s.cancel("enough");
             });
-            let task = spawn(move || {
+            spawn(move || {
                 cygnet::cancel_handle().cancel("myself");
                 unwinds();
-            });
-            task.detach();
+            })
+            .detach();
         });
         drop(rt);
         assert_eq!(told.load(Ordering::Relaxed), 0);
@@ -75,14 +75,14 @@ fn it_is_no_panic_for_the_hook_nor_for_the_scope_nor_for_a_detached_task_s_runti
 }
 
 #[test]
-fn a_half_of_a_join_that_unwinds_takes_the_other_one_s_end_along() {
+fn a_half_of_a_join_that_unwinds_waits_for_the_other_half() {
     with_each(|rt| {
-        let (before, drops) = (crate::common::parks(rt), Drops::new());
+        let drops = Drops::new();
         let task = rt.spawn({
             let drops = drops.clone();
             move || join(|| deep_down(1, &drops), || deep_down(2, &drops))
         });
-        until_parked(rt, before, 1);
+        until_parked(rt, 1);
         task.cancel("enough");
         assert!(matches!(task.join(), Err(JoinError::Unwound(_))));
         assert_eq!(drops.count(), 5);
@@ -90,7 +90,7 @@ fn a_half_of_a_join_that_unwinds_takes_the_other_one_s_end_along() {
 }
 
 #[test]
-fn block_on_says_it_as_an_error_or_with_a_panic() {
+fn block_on_reports_an_unwinding_as_an_error_or_panics() {
     within(|| {
         let rt: Runtime = runtime(2);
         let body = || {
@@ -98,9 +98,9 @@ fn block_on_says_it_as_an_error_or_with_a_panic() {
             park().unwrap_or_else(|cancelled| cancelled.unwind());
         };
         assert!(matches!(rt.try_block_on(body), Err(JoinError::Unwound(_))));
-        let text = crate::common::panic_of(|| rt.block_on(body));
+        let text = panic_of(|| rt.block_on(body));
         assert!(text.contains("unwound") && text.contains("myself"), "{text}");
-        // Within a task it goes on in that one.
+        // In a task the unwinding goes on in that task.
         let outer = rt.spawn({
             let handle = rt.handle();
             move || handle.block_on(body)

@@ -1,35 +1,15 @@
-//! Who has a handle to a task learns of a cancel of its ancestors, also while the task computes and does not ask.
+//! A handle of a task tells of cancels of its ancestors while the task computes and does not ask.
 
 use crate::common::mpsc::{Sender, channel};
 use crate::common::{Random, eventually, scaled_in_debug, spin_loop, thread, with_each};
-use cygnet::{CancelHandle, CancelledFuture, Reason, cancel_handle, scope, spawn, wait, yield_now};
-use std::pin::Pin;
+use crate::watching::{begun, explicit, poll, why};
+use cygnet::{CancelHandle, Reason, cancel_handle, scope, spawn, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 
-fn poll(future: &mut CancelledFuture) -> Poll<Option<cygnet::Cancelled>> {
-    Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
-}
-
-fn why(future: CancelledFuture) -> Option<Reason> {
-    wait(future).unwrap().map(|cancelled| cancelled.reason().clone())
-}
-
-/// Polls it once, and gives the rest of the wait.
-fn begun(mut future: CancelledFuture) -> Box<dyn FnOnce() -> Option<Reason>> {
-    match poll(&mut future) {
-        Poll::Ready(over) => Box::new(move || over.map(|cancelled| cancelled.reason().clone())),
-        Poll::Pending => Box::new(move || why(future)),
-    }
-}
-
-fn explicit(why: &'static str) -> Option<Reason> {
-    Some(Reason::from(why))
-}
-
-/// Tasks below one another, each joined by the one above it, of which the lowest computes until it may end. None of them asks
-/// whether it is cancelled, and those that are called in place never wait.
+/// Runs a chain of tasks, each joined by its parent. The last one computes until it may end. No
+/// task asks for a cancel, and the tasks that are called in place never wait.
 fn compute_below(depth: usize, give: &Sender<CancelHandle>, may_end: Arc<AtomicBool>) {
     if depth > 0 {
         let theirs = give.clone();
@@ -43,7 +23,7 @@ fn compute_below(depth: usize, give: &Sender<CancelHandle>, may_end: Arc<AtomicB
     }
 }
 
-/// Starts so many tasks below one that `look` may cancel; it has the handles of the others.
+/// Starts a chain of `depth` tasks, and calls `look` with their handles and a cancel of the first.
 fn with_computing(depth: usize, look: impl Fn(&[CancelHandle], &dyn Fn()) + Sync) {
     with_each(|rt| {
         let (give, handles) = channel();
@@ -86,7 +66,7 @@ fn a_first_poll_after_the_cancel_of_an_ancestor_is_ready() {
     });
     with_computing(20, |handles, cancel| {
         cancel();
-        // Those between may be told by another thread, and at this moment.
+        // Another thread may be telling the tasks in between now.
         for handle in handles.iter().rev() {
             assert_eq!(why(handle.cancelled_async()), explicit("enough"));
         }
@@ -104,7 +84,7 @@ fn a_handle_says_that_an_ancestor_is_cancelled_while_the_task_computes() {
         with_computing(20, |handles, cancel| {
             assert!(!looks_before || !handles.iter().any(CancelHandle::is_cancelled));
             cancel();
-            // As above.
+            // Another thread may be telling the tasks in between now.
             for handle in handles.iter().rev() {
                 eventually("it is told", || handle.is_cancelled());
             }
@@ -134,18 +114,18 @@ fn a_task_that_has_not_started_is_watched_too() {
             .collect();
         top.cancel("enough");
         for (handle, watched) in watched {
-            // Unless another worker has run it before.
+            // Another worker may have run the task before.
             let told = watched();
             assert!(told.is_none() || told == explicit("enough"));
-            assert_eq!(handle.is_cancelled(), told.is_some(), "it is told otherwise");
+            assert_eq!(handle.is_cancelled(), told.is_some(), "the answers differ");
         }
         may_end.store(true, Ordering::Release);
     });
 }
 
-/// Tasks end, in many ways, while they are watched and looked at for the first time, and their ancestor is cancelled.
+/// Tasks end in many ways while their first watchers come and their ancestor is cancelled.
 #[test]
-fn what_is_told_of_a_task_stays_whenever_it_ends() {
+fn all_queries_agree_whenever_the_task_ends() {
     with_each(|rt| {
         let mut random = Random(3);
         for _ in 0..scaled_in_debug(400) {

@@ -115,6 +115,30 @@ pub(crate) fn with(workers: &[usize], show: impl Fn(&Runtime) + Sync) {
     with_all(workers, &show);
 }
 
+/// Shows a behaviour in a task, with each of the usual numbers of workers.
+pub(crate) fn in_task(show: impl Fn(&Runtime) + Sync) {
+    in_task_with(&WORKERS, show);
+}
+
+/// As `in_task`, and with a great many workers.
+pub(crate) fn in_task_and_many(show: impl Fn(&Runtime) + Sync) {
+    in_task_with(&WORKERS, &show);
+    in_task_with(&[MANY], show);
+}
+
+/// As `in_task`, with these numbers of workers.
+pub(crate) fn in_task_with(workers: &[usize], show: impl Fn(&Runtime) + Sync) {
+    with_all(workers, &|rt| rt.block_on(|| show(rt)));
+}
+
+/// Shows a behaviour of runtimes that the test itself ends, with each of the usual numbers of
+/// workers.
+pub(crate) fn with_own(show: impl Fn(Runtime) + Sync) {
+    for workers in WORKERS {
+        within(|| show(runtime(workers)));
+    }
+}
+
 /// One for all tests, which are many: their programs take long enough to compile.
 fn with_all(workers: &[usize], show: &(dyn Fn(&Runtime) + Sync)) {
     #[cfg(feature = "sim")]

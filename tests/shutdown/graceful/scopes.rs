@@ -1,6 +1,6 @@
 //! Scopes and tasks with a Swansong or a guard of theirs.
 
-use crate::common::{Drops, Mutex, eventually, panic_of, scaled_in_debug, with_each};
+use crate::common::{Drops, Mutex, eventually, in_task, panic_of, scaled_in_debug, with_each};
 use cygnet::shutdown::{self, Swansong};
 use cygnet::sync::{Event, unbounded};
 use cygnet::{JoinError, checkpoint, scope, spawn, wait};
@@ -53,43 +53,39 @@ fn the_swansong_of_a_scope_is_below_that_of_the_scope_around_it_and_of_the_runti
 
 #[test]
 fn two_that_ask_a_scope_at_once_get_the_same() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for _ in 0..scaled_in_debug(200) {
-                scope(|s| {
-                    let asked: Vec<_> = (0..4).map(|_| s.spawn(|| s.swansong())).collect();
-                    let mine = s.swansong();
-                    asked.into_iter().for_each(|task| assert_eq!(task.join().unwrap(), mine));
-                });
-            }
-        });
+    in_task(|_| {
+        for _ in 0..scaled_in_debug(200) {
+            scope(|s| {
+                let asked: Vec<_> = (0..4).map(|_| s.spawn(|| s.swansong())).collect();
+                let mine = s.swansong();
+                asked.into_iter().for_each(|task| assert_eq!(task.join().unwrap(), mine));
+            });
+        }
     });
 }
 
 #[test]
 fn a_scope_that_is_shut_down_ends_its_interrupts_and_cancels_nothing() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            scope(|outer| {
-                let beside = outer.spawn(|| wait(shutdown::current().interrupt(pending::<()>())));
-                scope(|s| {
-                    let swansong = s.swansong();
-                    let idle = s.spawn(|| wait(shutdown::current().interrupt(pending::<()>())));
-                    let (finish, finished) = unbounded();
-                    let work = s.spawn_guarded(move || finished.recv().unwrap());
-                    let completion = s.shut_down();
-                    assert_eq!(idle.join().unwrap(), Ok(None));
-                    assert!(checkpoint().is_ok());
-                    assert!(swansong.state().is_shutting_down());
-                    finish.send(7).unwrap();
-                    completion.block();
-                    assert_eq!(work.join().unwrap(), 7);
-                });
-                assert!(outer.swansong().state().is_running());
-                assert!(!beside.is_finished());
-                outer.cancel("it is not stopped");
-                assert!(beside.join().is_ok_and(|ended| ended.is_err()) || checkpoint().is_err());
+    in_task(|_| {
+        scope(|outer| {
+            let beside = outer.spawn(|| wait(shutdown::current().interrupt(pending::<()>())));
+            scope(|s| {
+                let swansong = s.swansong();
+                let idle = s.spawn(|| wait(shutdown::current().interrupt(pending::<()>())));
+                let (finish, finished) = unbounded();
+                let work = s.spawn_guarded(move || finished.recv().unwrap());
+                let completion = s.shut_down();
+                assert_eq!(idle.join().unwrap(), Ok(None));
+                assert!(checkpoint().is_ok());
+                assert!(swansong.state().is_shutting_down());
+                finish.send(7).unwrap();
+                completion.block();
+                assert_eq!(work.join().unwrap(), 7);
             });
+            assert!(outer.swansong().state().is_running());
+            assert!(!beside.is_finished());
+            outer.cancel("it is not stopped");
+            assert!(beside.join().is_ok_and(|ended| ended.is_err()) || checkpoint().is_err());
         });
     });
 }
@@ -113,37 +109,35 @@ fn with_its_scope_goes_a_swansong_unless_somebody_has_a_guard() {
 
 #[test]
 fn a_guarded_task_has_its_guard_until_its_closure_and_what_that_holds_are_gone() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let swansong = Swansong::new();
-            let (go, drops) = (Event::new(), Drops::new());
-            scope(|s| {
-                s.spawn(|| {
-                    let held = drops.guard();
-                    let swansong = &swansong;
-                    swansong.scope(|inner| {
-                        let task = inner.spawn_guarded(|| {
-                            let _held = held;
-                            go.wait().unwrap();
-                        });
-                        assert_eq!(swansong.guard_count(), 1);
-                        go.set();
-                        task.join().unwrap();
-                        assert_eq!((swansong.guard_count(), drops.left()), (0, 0));
+    in_task(|_| {
+        let swansong = Swansong::new();
+        let (go, drops) = (Event::new(), Drops::new());
+        scope(|s| {
+            s.spawn(|| {
+                let held = drops.guard();
+                let swansong = &swansong;
+                swansong.scope(|inner| {
+                    let task = inner.spawn_guarded(|| {
+                        let _held = held;
+                        go.wait().unwrap();
                     });
+                    assert_eq!(swansong.guard_count(), 1);
+                    go.set();
+                    task.join().unwrap();
+                    assert_eq!((swansong.guard_count(), drops.left()), (0, 0));
                 });
             });
-            let panics = swansong.spawn_guarded(|| panic!("in the work"));
-            assert!(matches!(panics.join(), Err(JoinError::Panicked(_))));
-            // One that never starts.
-            scope(|s| {
-                s.cancel("before it starts");
-                let never = swansong.spawn_guarded(|| unreachable!("it is cancelled"));
-                assert!(never.join().is_err());
-            });
-            eventually("the guards are gone", || swansong.guard_count() == 0);
-            swansong.shut_down().block();
         });
+        let panics = swansong.spawn_guarded(|| panic!("in the work"));
+        assert!(matches!(panics.join(), Err(JoinError::Panicked(_))));
+        // One that never starts.
+        scope(|s| {
+            s.cancel("before it starts");
+            let never = swansong.spawn_guarded(|| unreachable!("it is cancelled"));
+            assert!(never.join().is_err());
+        });
+        eventually("the guards are gone", || swansong.guard_count() == 0);
+        swansong.shut_down().block();
     });
 }
 
@@ -159,17 +153,15 @@ impl Wake for Spawns {
 /// What the Swansong of a scope interrupts ends with the scope. Who is told of that is not in the scope any more, nor in any other one.
 #[test]
 fn a_waker_that_the_end_of_a_scope_calls_is_in_no_scope() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let spawns = Arc::new(Spawns(Mutex::new(None)));
-            let _interrupted = scope(|s| {
-                let mut future = Box::pin(s.swansong().interrupt(pending::<()>()));
-                let waker = Waker::from(Arc::clone(&spawns));
-                assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-                future
-            });
-            let said = spawns.0.lock().unwrap().take().expect("it is called");
-            assert!(said.contains("outside a task"), "{said}");
+    in_task(|_| {
+        let spawns = Arc::new(Spawns(Mutex::new(None)));
+        let _interrupted = scope(|s| {
+            let mut future = Box::pin(s.swansong().interrupt(pending::<()>()));
+            let waker = Waker::from(Arc::clone(&spawns));
+            assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            future
         });
+        let said = spawns.0.lock().unwrap().take().expect("it is called");
+        assert!(said.contains("outside a task"), "{said}");
     });
 }

@@ -1,7 +1,7 @@
 //! Shutdowns that cancel what is late.
 
 use super::LONG;
-use crate::common::{Drops, Random, scaled_in_debug, with_each, with_each_and_many};
+use crate::common::{Drops, Random, in_task, scaled_in_debug, with_each, with_each_and_many};
 use cygnet::shutdown::Swansong;
 use cygnet::sync::Event;
 use cygnet::{Reason, checkpoint, no_suspend, park, scope, wait, yield_now};
@@ -12,75 +12,68 @@ use std::time::Duration;
 
 #[test]
 fn what_ends_in_time_is_not_cancelled() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let swansong = Swansong::new();
-            let works: Vec<_> = (0..20)
-                .map(|i| {
-                    swansong.spawn_guarded(move || {
-                        (0..i).try_for_each(|_| yield_now()).unwrap();
-                        checkpoint().map(|()| i)
-                    })
+    in_task(|_| {
+        let swansong = Swansong::new();
+        let works: Vec<_> = (0..20)
+            .map(|i| {
+                swansong.spawn_guarded(move || {
+                    (0..i).try_for_each(|_| yield_now()).unwrap();
+                    checkpoint().map(|()| i)
                 })
-                .collect();
-            let report = swansong.shut_down_within(LONG);
-            assert!(report.is_in_time(), "{report}");
-            assert_eq!(
-                (report.cancelled(), report.left(), report.guards_in_time_over()),
-                (0, 0, 0)
-            );
-            assert_eq!(report.took_after_time(), Duration::ZERO);
-            assert!(report.to_string().starts_with("all was finished in "));
-            for (i, work) in works.into_iter().enumerate() {
-                assert_eq!(work.join().unwrap(), Ok(i));
-            }
-        });
+            })
+            .collect();
+        let report = swansong.shut_down_within(LONG);
+        assert!(report.is_in_time(), "{report}");
+        assert_eq!((report.cancelled(), report.left(), report.guards_in_time_over()), (0, 0, 0));
+        assert_eq!(report.took_after_time(), Duration::ZERO);
+        assert!(report.to_string().starts_with("all was finished in "));
+        for (i, work) in works.into_iter().enumerate() {
+            assert_eq!(work.join().unwrap(), Ok(i));
+        }
     });
 }
 
 #[test]
 fn what_is_late_is_cancelled_and_named_and_nothing_else() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let swansong = Swansong::new();
-            let (begun, stuck_begun) = (Event::new(), Arc::new(Event::new()));
-            let sees_to_it = Arc::clone(&stuck_begun);
-            scope(|s| {
-                let beside = s.spawn(park);
-                let stuck = swansong.spawn_guarded(move || (sees_to_it.set(), park()).1);
-                let line = line!() - 1;
-                let stuck_scope = s.spawn(|| {
-                    swansong.child().scope(|inner| {
-                        let _guard = inner.swansong().guard();
-                        begun.set();
-                        let waits = inner.spawn(park);
-                        (park().map_err(|e| e.reason().clone()), waits.join().map(|_| ()))
-                    })
-                });
-                begun.wait().unwrap();
-                stuck_begun.wait().unwrap();
-                let id = stuck.id();
-                let report = swansong.shut_down_within(Duration::from_millis(1));
-                assert!(!report.is_in_time());
-                assert_eq!(
-                    (report.guards_in_time_over(), report.cancelled(), report.left()),
-                    (2, 2, 0)
-                );
-                let [entry] = report.late().entries() else { panic!("{report}") };
-                assert_eq!((entry.location().file(), entry.location().line()), (file!(), line));
-                assert_eq!((entry.count(), entry.oldest_task()), (1, Some(id)));
-                let text = report.to_string();
-                assert!(text.contains(&format!("within.rs:{line}")), "{text}");
-                assert!(text.contains("2 scopes and tasks were cancelled"), "{text}");
-                let waited = stuck.join().unwrap();
-                assert_eq!(*waited.unwrap_err().reason(), Reason::GraceOver);
-                let (own, below) = stuck_scope.join().unwrap();
-                assert_eq!(own, Err(Reason::GraceOver));
-                drop(below);
-                assert!(checkpoint().is_ok());
-                assert!(!beside.is_finished());
-                beside.cancel("the end of the test");
+    in_task(|_| {
+        let swansong = Swansong::new();
+        let (begun, stuck_begun) = (Event::new(), Arc::new(Event::new()));
+        let sees_to_it = Arc::clone(&stuck_begun);
+        scope(|s| {
+            let beside = s.spawn(park);
+            let stuck = swansong.spawn_guarded(move || (sees_to_it.set(), park()).1);
+            let line = line!() - 1;
+            let stuck_scope = s.spawn(|| {
+                swansong.child().scope(|inner| {
+                    let _guard = inner.swansong().guard();
+                    begun.set();
+                    let waits = inner.spawn(park);
+                    (park().map_err(|e| e.reason().clone()), waits.join().map(|_| ()))
+                })
             });
+            begun.wait().unwrap();
+            stuck_begun.wait().unwrap();
+            let id = stuck.id();
+            let report = swansong.shut_down_within(Duration::from_millis(1));
+            assert!(!report.is_in_time());
+            assert_eq!(
+                (report.guards_in_time_over(), report.cancelled(), report.left()),
+                (2, 2, 0)
+            );
+            let [entry] = report.late().entries() else { panic!("{report}") };
+            assert_eq!((entry.location().file(), entry.location().line()), (file!(), line));
+            assert_eq!((entry.count(), entry.oldest_task()), (1, Some(id)));
+            let text = report.to_string();
+            assert!(text.contains(&format!("within.rs:{line}")), "{text}");
+            assert!(text.contains("2 scopes and tasks were cancelled"), "{text}");
+            let waited = stuck.join().unwrap();
+            assert_eq!(*waited.unwrap_err().reason(), Reason::GraceOver);
+            let (own, below) = stuck_scope.join().unwrap();
+            assert_eq!(own, Err(Reason::GraceOver));
+            drop(below);
+            assert!(checkpoint().is_ok());
+            assert!(!beside.is_finished());
+            beside.cancel("the end of the test");
         });
     });
 }
@@ -124,80 +117,73 @@ fn who_holds_a_guard_and_cannot_be_cancelled_is_given_up() {
 
 #[test]
 fn a_cancelled_task_that_shuts_down_does_not_wait_for_the_time() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let swansong = Swansong::new();
-            let stuck = swansong.spawn_guarded(park);
-            let report = scope(|s| {
-                s.cancel("in a hurry");
-                swansong.shut_down_within(LONG)
-            });
-            assert_eq!((report.guards_in_time_over(), report.cancelled()), (1, 1));
-            let _ = stuck.join();
+    in_task(|_| {
+        let swansong = Swansong::new();
+        let stuck = swansong.spawn_guarded(park);
+        let report = scope(|s| {
+            s.cancel("in a hurry");
+            swansong.shut_down_within(LONG)
         });
+        assert_eq!((report.guards_in_time_over(), report.cancelled()), (1, 1));
+        let _ = stuck.join();
     });
 }
 
 /// From inside of the scope that it cancels.
 #[test]
 fn who_is_cancelled_by_his_own_shutdown_gives_up_no_sooner_than_he_said() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let swansong = Swansong::new();
-            let report = swansong.scope(|s| {
-                let stuck = s.spawn_guarded(park);
-                let report = swansong.shut_down_within_at_most(Duration::ZERO, LONG);
-                assert!(!matches!(stuck.join(), Ok(Ok(()))));
-                report
-            });
-            assert!(!report.is_given_up(), "{report}");
-            assert_eq!((report.left(), report.guards_in_time_over()), (0, 1));
-            // He waits for himself.
-            let report = Swansong::new().scope(|s| {
-                let (swansong, _guard) = (s.swansong(), s.swansong().guard());
-                swansong.shut_down_within_at_most(Duration::ZERO, Duration::from_millis(2))
-            });
-            assert!(report.is_given_up(), "{report}");
-            assert_eq!((report.left(), report.cancelled()), (1, 1));
-            assert!(report.took_after_time() >= Duration::from_millis(2));
+    in_task(|_| {
+        let swansong = Swansong::new();
+        let report = swansong.scope(|s| {
+            let stuck = s.spawn_guarded(park);
+            let report = swansong.shut_down_within_at_most(Duration::ZERO, LONG);
+            assert!(!matches!(stuck.join(), Ok(Ok(()))));
+            report
         });
+        assert!(!report.is_given_up(), "{report}");
+        assert_eq!((report.left(), report.guards_in_time_over()), (0, 1));
+        // He waits for himself.
+        let report = Swansong::new().scope(|s| {
+            let (swansong, _guard) = (s.swansong(), s.swansong().guard());
+            swansong.shut_down_within_at_most(Duration::ZERO, Duration::from_millis(2))
+        });
+        assert!(report.is_given_up(), "{report}");
+        assert_eq!((report.left(), report.cancelled()), (1, 1));
+        assert!(report.took_after_time() >= Duration::from_millis(2));
     });
 }
 
 /// Where a task must not be suspended.
 #[test]
 fn who_would_wait_inside_no_suspend_is_told_so() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (swansong, go) = (Swansong::new(), Event::new());
-            scope(|s| {
-                let (swansong, go) = (&swansong, &go);
-                s.spawn(|| {
-                    let _guard = swansong.guard();
-                    go.wait().unwrap();
-                });
-                crate::common::give_way_until(|| swansong.guard_count() == 1);
-                let stopped = swansong.shutting_down();
-                let said = crate::common::panic_of(|| no_suspend(|| stopped.block()));
-                assert!(said.contains("inside no_suspend"), "{said}");
-                let said = crate::common::panic_of(|| no_suspend(|| swansong.shut_down().block()));
-                assert!(said.contains("inside no_suspend"), "{said}");
-                let said =
-                    crate::common::panic_of(|| no_suspend(|| swansong.shut_down_within(LONG)));
-                assert!(said.contains("inside no_suspend"), "{said}");
-                let in_a_hurry = s.spawn(move || {
-                    let said = scope(|s| {
-                        s.cancel("in a hurry");
-                        crate::common::panic_of(|| no_suspend(|| swansong.shut_down_within(LONG)))
-                    });
-                    assert!(said.contains("inside no_suspend"), "{said}");
-                });
-                in_a_hurry.join().unwrap();
-                go.set();
-                swansong.shut_down().block();
-                no_suspend(|| swansong.shut_down().block());
-                assert!(no_suspend(|| swansong.shut_down_within(LONG)).is_in_time());
+    in_task(|_| {
+        let (swansong, go) = (Swansong::new(), Event::new());
+        scope(|s| {
+            let (swansong, go) = (&swansong, &go);
+            s.spawn(|| {
+                let _guard = swansong.guard();
+                go.wait().unwrap();
             });
+            crate::common::give_way_until(|| swansong.guard_count() == 1);
+            let stopped = swansong.shutting_down();
+            let said = crate::common::panic_of(|| no_suspend(|| stopped.block()));
+            assert!(said.contains("inside no_suspend"), "{said}");
+            let said = crate::common::panic_of(|| no_suspend(|| swansong.shut_down().block()));
+            assert!(said.contains("inside no_suspend"), "{said}");
+            let said = crate::common::panic_of(|| no_suspend(|| swansong.shut_down_within(LONG)));
+            assert!(said.contains("inside no_suspend"), "{said}");
+            let in_a_hurry = s.spawn(move || {
+                let said = scope(|s| {
+                    s.cancel("in a hurry");
+                    crate::common::panic_of(|| no_suspend(|| swansong.shut_down_within(LONG)))
+                });
+                assert!(said.contains("inside no_suspend"), "{said}");
+            });
+            in_a_hurry.join().unwrap();
+            go.set();
+            swansong.shut_down().block();
+            no_suspend(|| swansong.shut_down().block());
+            assert!(no_suspend(|| swansong.shut_down_within(LONG)).is_in_time());
         });
     });
 }
@@ -222,67 +208,60 @@ fn two_that_shut_down_at_once_both_wait() {
 /// A time limit reaches what is below, and nothing above.
 #[test]
 fn a_shutdown_says_so_if_one_above_was_out_of_time_and_not_if_one_below_was() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let root = Swansong::new();
-            let [before, meanwhile] = [root.child(), root.child()];
-            let stuck = [&before, &meanwhile].map(|child| child.spawn_guarded(park));
-            assert_eq!(before.shut_down_within(Duration::ZERO).cancelled(), 1);
-            scope(|s| {
-                let waits = s.spawn(|| root.shut_down_within(LONG));
-                meanwhile.shutting_down().block();
-                assert_eq!(meanwhile.shut_down_within(Duration::ZERO).cancelled(), 1);
-                let report = waits.join().unwrap();
-                assert!(report.is_in_time(), "{report}");
-            });
-            stuck.into_iter().for_each(|task| assert!(!matches!(task.join(), Ok(Ok(())))));
-
-            let root = Swansong::new();
-            let (_guard, child, no_time) = (root.guard(), root.child(), Duration::ZERO);
-            // Out of time, and nothing was cancelled.
-            assert!(!root.shut_down_within_at_most(no_time, no_time).is_in_time());
-            assert!(child.shut_down_within(LONG).is_in_time());
-            assert!(!matches!(child.spawn_guarded(park).join(), Ok(Ok(()))));
-            let report = child.shut_down_within(LONG);
-            assert!(!report.is_in_time());
-            // Of its own guards none was late.
-            assert_eq!(
-                (report.guards_in_time_over(), report.cancelled(), report.left()),
-                (0, 0, 0)
-            );
-            assert!(report.to_string().contains("one above"), "{report}");
+    in_task(|_| {
+        let root = Swansong::new();
+        let [before, meanwhile] = [root.child(), root.child()];
+        let stuck = [&before, &meanwhile].map(|child| child.spawn_guarded(park));
+        assert_eq!(before.shut_down_within(Duration::ZERO).cancelled(), 1);
+        scope(|s| {
+            let waits = s.spawn(|| root.shut_down_within(LONG));
+            meanwhile.shutting_down().block();
+            assert_eq!(meanwhile.shut_down_within(Duration::ZERO).cancelled(), 1);
+            let report = waits.join().unwrap();
+            assert!(report.is_in_time(), "{report}");
         });
+        stuck.into_iter().for_each(|task| assert!(!matches!(task.join(), Ok(Ok(())))));
+
+        let root = Swansong::new();
+        let (_guard, child, no_time) = (root.guard(), root.child(), Duration::ZERO);
+        // Out of time, and nothing was cancelled.
+        assert!(!root.shut_down_within_at_most(no_time, no_time).is_in_time());
+        assert!(child.shut_down_within(LONG).is_in_time());
+        assert!(!matches!(child.spawn_guarded(park).join(), Ok(Ok(()))));
+        let report = child.shut_down_within(LONG);
+        assert!(!report.is_in_time());
+        // Of its own guards none was late.
+        assert_eq!((report.guards_in_time_over(), report.cancelled(), report.left()), (0, 0, 0));
+        assert!(report.to_string().contains("one above"), "{report}");
     });
 }
 
 /// Those who are cancelled begin something more.
 #[test]
 fn what_comes_when_the_time_is_over_is_cancelled_at_once() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (swansong, begun, drops) = (&Swansong::new(), &Event::new(), &Drops::new());
-            let held = drops.guard();
-            scope(|s| {
-                s.spawn(move || {
-                    let guard = swansong.guard();
-                    begun.set();
-                    swansong.scope(|_| {
-                        assert!(park().is_err());
-                    });
-                    let task = swansong.spawn_guarded(park);
-                    let child = swansong.child().spawn_guarded(park);
-                    let scoped = swansong.child().scope(|_| park().map_err(|e| e.reason().clone()));
-                    assert_eq!(scoped, Err(Reason::GraceOver));
-                    for task in [task, child] {
-                        assert!(!matches!(task.join(), Ok(Ok(()))));
-                    }
-                    drop((held, guard));
+    in_task(|_| {
+        let (swansong, begun, drops) = (&Swansong::new(), &Event::new(), &Drops::new());
+        let held = drops.guard();
+        scope(|s| {
+            s.spawn(move || {
+                let guard = swansong.guard();
+                begun.set();
+                swansong.scope(|_| {
+                    assert!(park().is_err());
                 });
-                begun.wait().unwrap();
-                let report = swansong.shut_down_within(Duration::ZERO);
-                assert!(report.cancelled() <= 1, "{report}");
-                assert_eq!(drops.left(), 0);
+                let task = swansong.spawn_guarded(park);
+                let child = swansong.child().spawn_guarded(park);
+                let scoped = swansong.child().scope(|_| park().map_err(|e| e.reason().clone()));
+                assert_eq!(scoped, Err(Reason::GraceOver));
+                for task in [task, child] {
+                    assert!(!matches!(task.join(), Ok(Ok(()))));
+                }
+                drop((held, guard));
             });
+            begun.wait().unwrap();
+            let report = swansong.shut_down_within(Duration::ZERO);
+            assert!(report.cancelled() <= 1, "{report}");
+            assert_eq!(drops.left(), 0);
         });
     });
 }
