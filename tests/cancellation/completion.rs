@@ -1,7 +1,7 @@
 //! The ways a task can end, and what has happened by then.
 
 use crate::common::mpsc::channel;
-use crate::common::{self, Drops, eventually, give_way_until, in_task, payload_of, with_each};
+use crate::common::{Drops, eventually, give_way_until, in_task, parks, payload_of, with_each};
 use crate::{Log, give_way_until_parked, receive};
 use cygnet::{
     JoinError, Reason, cancel_handle, checkpoint, park, scope, spawn, spawn_local, unparker,
@@ -122,7 +122,7 @@ fn a_child_s_values_are_dropped_before_its_parent_goes_on() {
         for ((name, ending, waits), by) in
             endings.iter().flat_map(|ending| seen_by.map(|by| (*ending, by)))
         {
-            let (log, before) = (Log::default(), common::parks(rt));
+            let (log, before) = (Log::default(), parks(rt));
             let (captured, local) = (log.on_drop("captured"), log.on_drop("local"));
             let (joins, starts) = (by == seen_by[0], by != seen_by[2]);
             let caught = payload_of(|| {

@@ -1,7 +1,7 @@
 //! Trees as large and as deep as memory allows: nothing recurses.
 
 use crate::common::mpsc::channel;
-use crate::common::{Drops, eventually, scaled_in_debug, with};
+use crate::common::{Drops, eventually, mpsc, parks, scaled_in_debug, with};
 use cygnet::{JoinError, park, spawn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,12 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[test]
 fn a_chain_a_million_deep_is_cancelled_completes_and_is_released() {
     // The closure of each task but the last has returned, and the task waits for its child.
-    fn descend(
-        n: usize,
-        drops: Drops,
-        bottom: crate::common::mpsc::Sender<()>,
-        told: Arc<AtomicUsize>,
-    ) {
+    fn descend(n: usize, drops: Drops, bottom: mpsc::Sender<()>, told: Arc<AtomicUsize>) {
         if n == 0 {
             bottom.send(()).unwrap();
             if park().is_err() {
@@ -33,13 +28,13 @@ fn a_chain_a_million_deep_is_cancelled_completes_and_is_released() {
     with(&[1, 2, 8], |rt| {
         let (drops, told) = (Drops::new(), Arc::new(AtomicUsize::new(0)));
         let (bottom, reached) = channel();
-        let before = crate::common::parks(rt);
+        let before = parks(rt);
         let root = rt.spawn({
             let (drops, told) = (drops.clone(), told.clone());
             move || descend(deep, drops, bottom, told)
         });
         reached.recv().unwrap();
-        eventually("the last one waits", || crate::common::parks(rt) > before);
+        eventually("the last one waits", || parks(rt) > before);
         assert!(!root.is_finished());
         root.cancel("enough");
         root.join().unwrap();

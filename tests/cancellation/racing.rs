@@ -1,7 +1,7 @@
 //! A cancel at the same moment as something else: each task ends once, and in order.
 
 use crate::common::mpsc::channel;
-use crate::common::{Drops, scaled_in_debug, with_each_and_many};
+use crate::common::{Drops, scaled_in_debug, thread, with_each_and_many};
 use cygnet::{
     CancelHandle, JoinError, Task, checkpoint, ignore_cancellation, park, scope, spawn, yield_now,
 };
@@ -46,9 +46,7 @@ impl Ledger {
 fn three_levels(body: fn()) {
     with_each_and_many(|rt| {
         let (give, handles) = channel::<CancelHandle>();
-        let foreign = crate::common::thread::spawn(move || {
-            handles.iter().for_each(|handle| handle.cancel("now"))
-        });
+        let foreign = thread::spawn(move || handles.iter().for_each(|handle| handle.cancel("now")));
         for round in 0..scaled_in_debug(300) {
             let ledger = Ledger::default();
             let task = rt.spawn({

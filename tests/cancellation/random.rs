@@ -1,8 +1,9 @@
 //! Random programs whose tasks cancel each other: each task ends, once and in order.
 
-use crate::common::Mutex;
 use crate::common::drops::Guard;
-use crate::common::{Drops, MANY, Random, WORKERS, runtime, scaled_in_debug, within};
+use crate::common::{
+    Drops, MANY, Mutex, Random, WORKERS, runtime, scaled_in_debug, thread, within,
+};
 use cygnet::{
     CancelHandle, Handle, JoinError, Runtime, Scope, Task, TaskLocal, Unparker, Wait, blocking,
     cancel_handle, checkpoint, ignore_cancellation, is_cancelled, join, par, park, scope_with,
@@ -303,15 +304,15 @@ fn rounds(workers: usize, make: impl Fn() -> Runtime + Sync) {
                 if random.below(4) == 0 {
                     round.cancel_one(random.seed());
                 }
-                crate::common::thread::yield_now();
+                thread::yield_now();
             }
             // Sections that ignore the end still wait for somebody.
             let over = AtomicBool::new(false);
-            crate::common::thread::scope(|s| {
+            thread::scope(|s| {
                 s.spawn(|| {
                     while !over.load(Ordering::Acquire) {
                         round.wake_one(0);
-                        crate::common::thread::yield_now();
+                        thread::yield_now();
                     }
                 });
                 drop(rt);

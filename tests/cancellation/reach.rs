@@ -1,7 +1,7 @@
 //! Which of the tasks started by a task a cancel of it reaches, and where a cancel may come from.
 
 use crate::common::mpsc::channel;
-use crate::common::{self, give_way_until, in_task, parks, runtime, with_each};
+use crate::common::{eventually, give_way_until, in_task, parks, runtime, with_each};
 use crate::{give_way_until_parked, parked};
 use cygnet::{
     Cancelled, Handle, JoinError, Reason, Task, TaskGroup, on_cancel, park, promise, scope, spawn,
@@ -81,7 +81,7 @@ fn a_cancel_may_come_from_any_thread_task_or_hook() {
         for from in ["a plain thread", "a task of another runtime", "a task of its own", "a hook"] {
             let before = parks(rt);
             let task = rt.spawn(parked);
-            common::eventually("the task parks", || parks(rt) > before);
+            eventually("the task parks", || parks(rt) > before);
             let handle = task.cancel_handle();
             match from {
                 "a plain thread" => handle.cancel(from),

@@ -1,6 +1,6 @@
 //! Tasks that take no notice of a cancel: they give way to other tasks, and the metrics name them.
 
-use crate::common::{self, in_task};
+use crate::common::{give_way_until, in_task, mpsc};
 use cygnet::{Task, checkpoint, park, sleep, spawn, task, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,10 +36,10 @@ fn a_task_that_calls_waits_in_a_loop_gives_way_and_is_named() {
     for (name, wait) in waits {
         in_task(|rt| {
             let Deaf { task, begun, stop } = deaf(name, wait);
-            common::give_way_until(|| begun.load(Ordering::Acquire));
+            give_way_until(|| begun.load(Ordering::Acquire));
             task.cancel("enough");
             // One worker suffices: each of the waits lets the other tasks run.
-            common::give_way_until(|| !rt.metrics().unresponsive.is_empty());
+            give_way_until(|| !rt.metrics().unresponsive.is_empty());
             let named = &rt.metrics().unresponsive[0];
             assert_eq!((named.id, named.name.as_deref()), (task.id(), Some(name)));
             assert!(named.refusals >= 100);
@@ -55,7 +55,7 @@ fn a_task_that_calls_waits_in_a_loop_gives_way_and_is_named() {
 #[test]
 fn a_task_that_only_calls_checkpoint_is_named() {
     in_task(|_| {
-        let (give, given) = crate::common::mpsc::channel();
+        let (give, given) = mpsc::channel();
         let task = spawn(move || {
             give.send(cygnet::cancel_handle()).unwrap();
             while checkpoint().is_ok() {}

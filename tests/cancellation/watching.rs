@@ -3,7 +3,7 @@
 
 use crate::common::mpsc::channel;
 use crate::common::{
-    Drops, Random, eventually, in_task, runtime, scaled_in_debug, with_each, within,
+    Drops, Mutex, Random, eventually, in_task, runtime, scaled_in_debug, thread, with_each, within,
 };
 use crate::until_parked;
 use cygnet::sync::Event;
@@ -140,7 +140,7 @@ fn tasks_of_all_kinds_end_before_their_watchers() {
                 5 => scope(|s| watch(s.cancel_handle())),
                 _ => {
                     // The only handle is made by the task itself.
-                    let (give, got) = (Event::new(), crate::common::Mutex::new(None));
+                    let (give, got) = (Event::new(), Mutex::new(None));
                     scope(|s| {
                         s.spawn(|| {
                             *got.lock().unwrap() = Some(cancel_handle());
@@ -184,7 +184,7 @@ fn a_dropped_handle_a_time_limit_and_the_end_of_the_runtime_are_told() {
         drop(task);
         assert_eq!(why(watched), Some(Reason::HandleDropped));
         let watched = rt.block_on(|| {
-            let watched = crate::common::Mutex::new(None);
+            let watched = Mutex::new(None);
             let late = cygnet::timeout(Duration::from_millis(2), || {
                 scope(|s| {
                     let task = s.spawn(park);
@@ -362,7 +362,7 @@ fn a_cancel_wakes_tasks_and_threads_and_is_a_branch_of_a_select() {
                 }
             })
         };
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             let thread = s.spawn(|| why(handle.cancelled_async()));
             until_parked(rt, 2);
             handle.cancel("enough");
@@ -426,7 +426,7 @@ fn a_forgotten_future_still_calls_its_waker() {
 
 #[test]
 fn a_waker_may_drop_the_future_and_panic() {
-    struct DropsIt(crate::common::Mutex<Option<CancelledFuture>>);
+    struct DropsIt(Mutex<Option<CancelledFuture>>);
     impl Wake for DropsIt {
         fn wake(self: Arc<Self>) {
             drop(self.0.lock().unwrap().take());
@@ -436,7 +436,7 @@ fn a_waker_may_drop_the_future_and_panic() {
     with_each(|rt| {
         let task = rt.spawn(park);
         let handle = task.cancel_handle();
-        let place = Arc::new(DropsIt(crate::common::Mutex::new(None)));
+        let place = Arc::new(DropsIt(Mutex::new(None)));
         let waker = Waker::from(Arc::clone(&place));
         let mut future = handle.cancelled_async();
         assert!(poll_by(&mut future, &waker).is_pending());

@@ -1,4 +1,5 @@
-//! Stops: the end of a runtime, shutdowns that let work finish, what a stop interrupts, and the tree of those who are told.
+//! Stops: the end of a runtime, shutdowns that let work finish, interrupts and guards, and the tree
+//! of Swansongs.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -7,3 +8,70 @@ mod graceful;
 mod interrupt;
 mod runtime;
 mod swansong;
+
+use cygnet::shutdown::{ShutdownState, Swansong};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// A waker that counts its calls, and unparks the thread that has made it.
+struct Called {
+    calls: Arc<Calls>,
+    waker: Waker,
+}
+
+struct Calls {
+    thread: common::thread::Thread,
+    count: AtomicUsize,
+}
+
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        self.count.fetch_add(1, Ordering::Release);
+        self.thread.unpark();
+    }
+}
+
+impl Called {
+    fn new() -> Called {
+        let thread = common::thread::current();
+        let calls = Arc::new(Calls { thread, count: AtomicUsize::new(0) });
+        Called { waker: Waker::from(Arc::clone(&calls)), calls }
+    }
+
+    fn count(&self) -> usize {
+        self.calls.count.load(Ordering::Acquire)
+    }
+
+    /// The number of clones of the waker.
+    fn kept(&self) -> usize {
+        Arc::strong_count(&self.calls) - 2
+    }
+
+    fn cx(&self) -> Context<'_> {
+        Context::from_waker(&self.waker)
+    }
+
+    fn poll<F: Future + ?Sized>(&self, future: Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut self.cx())
+    }
+}
+
+/// The output of a future that is ready at once.
+fn now<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+/// Shows a behaviour of a root, of a child of a root that runs, and of a Swansong whose parent has
+/// no handle.
+fn of_each_kind(show: impl Fn(Swansong)) {
+    show(Swansong::new());
+    let root = Swansong::new();
+    show(root.child());
+    show(root.child().child());
+    assert_eq!((root.state(), root.guard_count()), (ShutdownState::Running, 0));
+}

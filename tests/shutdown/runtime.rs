@@ -1,7 +1,10 @@
-//! The end of a runtime: waits are cut short, what has started comes to its end, what has not is refused.
+//! The end of a runtime: waits are cut short, started tasks come to their end, and fresh tasks never
+//! start.
 
 use crate::common::mpsc::channel;
-use crate::common::{self, Drops, eventually, scaled_in_debug};
+use crate::common::{
+    Drops, MANY, WORKERS, eventually, parks, runtime, scaled_in_debug, thread, with_own, within,
+};
 use cygnet::{JoinError, Runtime, Unparker, park, scope, spawn, spawn_local, unparker, yield_now};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,10 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
-fn a_runtime_that_ends_wakes_parked_yielding_and_joining_tasks_with_cancelled() {
-    for workers in [1, 2, 3, 8, common::MANY] {
-        common::within(|| {
-            let rt = common::runtime(workers);
+fn the_end_of_a_runtime_cuts_short_parks_yields_and_joins() {
+    for workers in [1, 2, 3, 8, MANY] {
+        within(|| {
+            let rt = runtime(workers);
             let (told, outcomes) = channel();
             let started = Arc::new(AtomicUsize::new(0));
             let start = |wait: fn(&AtomicUsize) -> bool| {
@@ -29,7 +32,7 @@ fn a_runtime_that_ends_wakes_parked_yielding_and_joining_tasks_with_cancelled() 
                     while yield_now().is_ok() {}
                     true
                 });
-                // A child that the join calls in place has its say before the join has.
+                // A child that the join calls in place answers before the join.
                 start(|started| {
                     let park = || {
                         started.fetch_add(1, Ordering::Relaxed);
@@ -41,9 +44,9 @@ fn a_runtime_that_ends_wakes_parked_yielding_and_joining_tasks_with_cancelled() 
                     })
                 });
             }
-            // Children too; who does not wait yet finds out when it would.
+            // Children have begun, too. A task that does not wait yet fails when it would.
             let all_started = || started.load(Ordering::Relaxed) == 40;
-            eventually("they wait", || all_started() && common::parks(&rt) >= 20);
+            eventually("they wait", || all_started() && parks(&rt) >= 20);
             drop(rt);
             drop(told);
             assert_eq!(outcomes.iter().filter(|cut| *cut).count(), 30);
@@ -52,9 +55,9 @@ fn a_runtime_that_ends_wakes_parked_yielding_and_joining_tasks_with_cancelled() 
 }
 
 #[test]
-fn a_join_that_has_given_others_a_turn_starts_no_child_once_the_runtime_ends() {
-    common::within(|| {
-        let rt = common::runtime(1);
+fn a_join_starts_no_child_once_the_runtime_ends() {
+    within(|| {
+        let rt = runtime(1);
         let [joins, late] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
         let (joined, began) = (joins.clone(), late.clone());
         rt.spawn(move || {
@@ -70,7 +73,7 @@ fn a_join_that_has_given_others_a_turn_starts_no_child_once_the_runtime_ends() {
             }
         })
         .detach();
-        // In its turn, so that the other task is in the middle of a join when the end begins.
+        // This task has its turn while the other task is in the middle of a join.
         let (tell, told) = channel();
         rt.spawn(move || {
             while yield_now().is_ok() && joins.load(Ordering::Relaxed) < 100 {}
@@ -80,15 +83,15 @@ fn a_join_that_has_given_others_a_turn_starts_no_child_once_the_runtime_ends() {
         .detach();
         told.recv().unwrap();
         drop(rt);
-        // One may begin while the cancel is on its way to it.
+        // One child may begin while the cancel is on its way.
         let late = late.load(Ordering::Relaxed);
         assert!(late <= 1, "{late} have begun");
     });
 }
 
 #[test]
-fn tasks_of_one_worker_that_wake_each_other_without_end_are_cut_short_when_the_runtime_ends() {
-    /// Wakes the other and waits to be woken, until that is refused.
+fn tasks_that_wake_each_other_without_end_are_cut_short() {
+    /// Wakes the other task and waits to be woken, until the wait fails.
     fn exchange(other: &Unparker, [begun, ended]: &[AtomicUsize; 2]) {
         begun.fetch_add(1, Ordering::Relaxed);
         while park().is_ok() {
@@ -96,10 +99,10 @@ fn tasks_of_one_worker_that_wake_each_other_without_end_are_cut_short_when_the_r
         }
         ended.fetch_add(1, Ordering::Relaxed);
     }
-    for workers in common::WORKERS {
-        common::within(|| {
+    for workers in WORKERS {
+        within(|| {
             for _ in 0..scaled_in_debug(100) {
-                let rt = common::runtime(workers);
+                let rt = runtime(workers);
                 let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
                 for _ in 0..8 {
                     let counts = counts.clone();
@@ -132,34 +135,31 @@ fn tasks_of_one_worker_that_wake_each_other_without_end_are_cut_short_when_the_r
 
 #[test]
 fn a_runtime_does_not_end_before_its_tasks_have() {
-    for workers in common::WORKERS {
-        common::within(|| {
-            let rt = common::runtime(workers);
-            let ended = Arc::new(AtomicUsize::new(0));
-            let started = Arc::new(AtomicUsize::new(0));
-            for _ in 0..20 {
-                let (started, ended) = (started.clone(), ended.clone());
-                rt.spawn(move || {
-                    started.fetch_add(1, Ordering::Relaxed);
-                    let _ = park();
-                    // Clean-up that takes its time, and turns.
-                    for _ in 0..100 {
-                        let _ = yield_now();
-                    }
-                    ended.fetch_add(1, Ordering::Relaxed);
-                })
-                .detach();
-            }
-            eventually("all have started", || started.load(Ordering::Relaxed) == 20);
-            drop(rt);
-            assert_eq!(ended.load(Ordering::Relaxed), 20);
-        });
-    }
+    with_own(|rt| {
+        let ended = Arc::new(AtomicUsize::new(0));
+        let started = Arc::new(AtomicUsize::new(0));
+        for _ in 0..20 {
+            let (started, ended) = (started.clone(), ended.clone());
+            rt.spawn(move || {
+                started.fetch_add(1, Ordering::Relaxed);
+                let _ = park();
+                // Clean-up that takes its time, and turns.
+                for _ in 0..100 {
+                    let _ = yield_now();
+                }
+                ended.fetch_add(1, Ordering::Relaxed);
+            })
+            .detach();
+        }
+        eventually("all have started", || started.load(Ordering::Relaxed) == 20);
+        drop(rt);
+        assert_eq!(ended.load(Ordering::Relaxed), 20);
+    });
 }
 
 #[test]
 fn threads_begin_and_end_with_the_runtime_and_call_its_hooks() {
-    common::within(|| {
+    within(|| {
         let (starts, stops) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (start, stop) = (starts.clone(), stops.clone());
         let rt = Runtime::builder()
@@ -173,7 +173,7 @@ fn threads_begin_and_end_with_the_runtime_and_call_its_hooks() {
             })
             .build()
             .unwrap();
-        let name = rt.block_on(|| common::thread::current().name().unwrap().to_owned());
+        let name = rt.block_on(|| thread::current().name().unwrap().to_owned());
         assert!(["life-0", "life-1", "life-2"].contains(&name.as_str()), "{name}");
         drop(rt);
         assert_eq!((starts.load(Ordering::Relaxed), stops.load(Ordering::Relaxed)), (3, 3));
@@ -192,20 +192,20 @@ fn await_refusal(handle: &cygnet::Handle) {
 }
 
 #[test]
-fn a_join_on_a_task_that_the_runtime_s_end_prevented_says_that_it_never_started() {
-    common::within(|| {
-        let rt = common::runtime(1);
+fn a_join_of_a_task_that_the_end_prevented_says_not_started() {
+    within(|| {
+        let rt = runtime(1);
         let handle = rt.handle();
         let (open, gate) = channel::<()>();
         let (running, runs) = channel();
         let busy = rt.spawn(move || {
             running.send(()).unwrap();
             gate.recv().unwrap();
-            // Handles are refused a moment before that.
+            // Spawns by handles are refused a moment before that.
             eventually("the runtime ends", cygnet::is_cancelled);
         });
         runs.recv().unwrap();
-        // The only worker is busy, so these stay queued.
+        // The only worker is busy, so the tasks stay queued.
         let drops = Drops::new();
         let queued: Vec<_> = (0..10)
             .map(|_| {
@@ -213,7 +213,7 @@ fn a_join_on_a_task_that_the_runtime_s_end_prevented_says_that_it_never_started(
                 rt.spawn(move || drop(guard))
             })
             .collect();
-        common::thread::scope(|scope| {
+        thread::scope(|scope| {
             scope.spawn(move || drop(rt));
             await_refusal(&handle);
             assert!(queued.iter().all(|task| !task.is_finished()));
@@ -229,8 +229,8 @@ fn a_join_on_a_task_that_the_runtime_s_end_prevented_says_that_it_never_started(
 
 #[test]
 fn a_handle_that_outlives_its_runtime_gives_the_closure_back() {
-    common::within(|| {
-        let rt = common::runtime(2);
+    within(|| {
+        let rt = runtime(2);
         let handle = rt.handle();
         drop(rt);
         let error = handle.spawn(|| 5).unwrap_err();

@@ -1,10 +1,16 @@
-//! Shutdowns of scopes, of guarded tasks and of runtimes: stop, wait, cancel what is left, wait, report.
+//! Shutdowns of scopes, of guarded tasks and of runtimes, with cancels of late work and reports.
 
 mod runtimes;
 mod scopes;
 mod within;
 
+use cygnet::shutdown::ShutdownReport;
 use std::time::Duration;
 
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(3_600);
+
+/// The guards at the end of the time, the cancels, and the guards at the end.
+fn counts(report: &ShutdownReport) -> (usize, usize, usize) {
+    (report.guards_in_time_over(), report.cancelled(), report.left())
+}

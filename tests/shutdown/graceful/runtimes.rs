@@ -1,9 +1,11 @@
 //! The end of a runtime, in good order.
 
-use super::LONG;
-use crate::common::{MANY, WORKERS, eventually, runtime, scaled_in_debug, with_each, within};
-use cygnet::shutdown::{self};
-use cygnet::sync::unbounded;
+use super::{LONG, counts};
+use crate::common::{
+    MANY, WORKERS, eventually, mpsc, parks, rerun, runtime, scaled_in_debug, thread, with_each,
+    within,
+};
+use cygnet::shutdown;
 use cygnet::{Handle, Reason, Runtime, ignore_cancellation, park, scope, wait, yield_now};
 use std::future::pending;
 use std::sync::Arc;
@@ -37,7 +39,7 @@ fn a_runtime_finishes_guarded_work_and_cancels_the_rest() {
                 };
                 rt.spawn(idle).detach();
             }
-            eventually("they wait", || crate::common::parks(&rt) >= 5);
+            eventually("they wait", || parks(&rt) >= 5);
             let report = rt.shutdown(LONG);
             assert!(report.is_in_time(), "{report}");
             assert_eq!((done.load(Ordering::Relaxed), cut.load(Ordering::Relaxed)), (20, 5));
@@ -46,20 +48,20 @@ fn a_runtime_finishes_guarded_work_and_cancels_the_rest() {
 }
 
 #[test]
-fn a_runtime_cancels_what_is_late_and_says_what_that_was() {
+fn a_runtime_cancels_and_names_late_work() {
     with_each(|_| {
         let rt = runtime(2);
         let swansong = rt.swansong();
         let outside = swansong.clone();
         let stuck = rt.spawn_guarded(|| park().map_err(|e| e.reason().clone()));
-        // With a guard, but nobody to be cancelled by it: the end of the runtime is.
+        // A guard in a plain task: the end of the runtime cancels it.
         let plain = rt.spawn(move || {
             let _guard = swansong.guard();
             park().map_err(|e| e.reason().clone())
         });
-        eventually("both have begun", || crate::common::parks(&rt) >= 2);
+        eventually("both have begun", || parks(&rt) >= 2);
         let report = rt.shutdown(Duration::from_millis(1));
-        assert_eq!((report.guards_in_time_over(), report.cancelled(), report.left()), (2, 1, 0));
+        assert_eq!(counts(&report), (2, 1, 0));
         assert_eq!(report.late().entries().len(), 1);
         assert!(!report.is_given_up());
         assert_eq!(stuck.join().unwrap(), Err(Reason::GraceOver));
@@ -68,19 +70,19 @@ fn a_runtime_cancels_what_is_late_and_says_what_that_was() {
     });
 }
 
-/// Somebody else is in a greater hurry, before the shutdown or while it waits.
+/// The other shutdown is in a greater hurry, before this one or while it waits.
 #[test]
-fn a_runtime_whose_work_was_cancelled_by_another_shutdown_does_not_say_that_all_was_finished() {
+fn a_report_tells_of_work_that_another_shutdown_cancelled() {
     for before in [true, false] {
         with_each(|_| {
             let rt = runtime(2);
             let swansong = rt.swansong();
             let stuck = rt.spawn_guarded(|| park().map_err(|e| e.reason().clone()));
-            eventually("it has begun", || crate::common::parks(&rt) >= 1);
+            eventually("it has begun", || parks(&rt) >= 1);
             let (hasty, report) = if before {
                 (swansong.shut_down_within(Duration::ZERO), rt.shutdown(LONG))
             } else {
-                crate::common::thread::scope(|s| {
+                thread::scope(|s| {
                     let hasty = s.spawn(|| {
                         swansong.shutting_down().block();
                         swansong.shut_down_within(Duration::ZERO)
@@ -92,10 +94,7 @@ fn a_runtime_whose_work_was_cancelled_by_another_shutdown_does_not_say_that_all_
             assert_eq!(stuck.join().unwrap(), Err(Reason::GraceOver));
             for report in [hasty, report] {
                 assert!(!report.is_in_time(), "{report}");
-                assert_eq!(
-                    (report.guards_in_time_over(), report.cancelled(), report.left()),
-                    (1, 1, 0)
-                );
+                assert_eq!(counts(&report), (1, 1, 0));
                 assert_eq!(report.late().entries()[0].location().file(), file!());
                 assert!(report.took_after_time() <= report.took());
                 let text = report.to_string();
@@ -107,7 +106,7 @@ fn a_runtime_whose_work_was_cancelled_by_another_shutdown_does_not_say_that_all_
 }
 
 #[test]
-fn the_guards_of_a_runtime_are_reported_with_their_places_if_it_is_built_so() {
+fn a_runtime_reports_the_places_of_guards_if_it_is_built_so() {
     for reports in [false, true] {
         with_each(|_| {
             let rt = Runtime::builder().workers(2).guard_report(reports).build().unwrap();
@@ -131,7 +130,7 @@ fn dropping_a_runtime_stops_its_swansong() {
     within(|| {
         let rt = runtime(2);
         let swansong = rt.swansong();
-        let waits = crate::common::thread::spawn({
+        let waits = thread::spawn({
             let interrupt = swansong.interrupt(pending::<()>());
             move || wait(interrupt)
         });
@@ -141,7 +140,7 @@ fn dropping_a_runtime_stops_its_swansong() {
     });
 }
 
-/// Nobody has asked for it before.
+/// The first use of the Swansong comes during the end or after it.
 #[test]
 fn the_swansong_of_a_runtime_that_ends_is_stopped_from_birth() {
     for workers in WORKERS {
@@ -158,7 +157,7 @@ fn the_swansong_of_a_runtime_that_ends_is_stopped_from_birth() {
                     s.swansong().state().is_complete()
                 })
             });
-            eventually("they wait", || crate::common::parks(&rt) >= 2);
+            eventually("they wait", || parks(&rt) >= 2);
             drop(rt);
             assert!(handle.swansong().state().is_complete());
             drop((late.join(), of_scope.join().map(|stopped| assert!(stopped))));
@@ -170,14 +169,14 @@ fn the_swansong_of_a_runtime_that_ends_is_stopped_from_birth() {
     }
 }
 
-/// The first use beside the end, at some moment.
+/// The first use comes at the same moment as the end.
 #[test]
-fn the_swansong_of_a_runtime_is_stopped_by_its_end_whenever_it_was_made() {
+fn the_swansong_of_a_runtime_is_stopped_whenever_it_was_made() {
     within(|| {
         for _ in 0..scaled_in_debug(300) {
             let rt = runtime(1);
             let handle = rt.handle();
-            crate::common::thread::scope(|s| {
+            thread::scope(|s| {
                 let made = s.spawn(move || handle.swansong());
                 drop(rt);
                 let swansong = made.join().unwrap();
@@ -190,7 +189,7 @@ fn the_swansong_of_a_runtime_is_stopped_by_its_end_whenever_it_was_made() {
 #[test]
 fn one_of_its_own_tasks_may_not_shut_a_runtime_down() {
     crate::common::real!("a process of its own");
-    crate::common::rerun::alone_and_leaking(
+    rerun::alone_and_leaking(
         "graceful::runtimes::one_of_its_own_tasks_may_not_shut_a_runtime_down",
         || {
             let rt = runtime(1);
@@ -204,48 +203,31 @@ fn one_of_its_own_tasks_may_not_shut_a_runtime_down() {
 #[test]
 fn a_runtime_whose_task_takes_no_notice_is_given_up() {
     crate::common::real!("a process of its own");
-    crate::common::rerun::alone_and_leaking(
-        "graceful::runtimes::a_runtime_whose_task_takes_no_notice_is_given_up",
-        || {
+    let name = "graceful::runtimes::a_runtime_whose_task_takes_no_notice_is_given_up";
+    rerun::alone_and_leaking(name, || {
+        for guarded in [true, false] {
             let rt = runtime(2);
-            let swansong = rt.swansong();
-            let guard = swansong.guard();
-            let (begins, begun) = crate::common::mpsc::channel();
+            let guard = guarded.then(|| rt.swansong().guard());
+            let (begins, begun) = mpsc::channel();
             rt.spawn(move || {
                 let _guard = guard;
                 begins.send(()).unwrap();
                 loop {
-                    crate::common::thread::park();
+                    thread::park();
                 }
             })
             .detach();
             begun.recv().unwrap();
-            let report = rt.shutdown_at_most(Duration::from_millis(1), Duration::from_millis(1));
+            let limit = Duration::from_millis(1);
+            let report = rt.shutdown_at_most(if guarded { limit } else { LONG }, limit);
             assert!(report.is_given_up());
-            assert_eq!((report.guards_in_time_over(), report.left()), (1, 1));
-        },
-    );
-}
-
-/// It has no guard, and so all that must be finished is.
-#[test]
-fn a_runtime_that_is_given_up_does_not_say_that_all_was_finished() {
-    crate::common::real!("a process of its own");
-    let name = "graceful::runtimes::a_runtime_that_is_given_up_does_not_say_that_all_was_finished";
-    crate::common::rerun::alone_and_leaking(name, || {
-        let rt = runtime(2);
-        let (begins, begun) = unbounded();
-        rt.spawn(move || {
-            begins.send(()).unwrap();
-            loop {
-                crate::common::thread::park();
+            if guarded {
+                assert_eq!((report.guards_in_time_over(), report.left()), (1, 1));
+            } else {
+                assert!(report.is_in_time(), "there is no guard");
+                let text = report.to_string();
+                assert!(!text.contains("all was finished") && text.contains("given up"), "{text}");
             }
-        })
-        .detach();
-        begun.recv().unwrap();
-        let report = rt.shutdown_at_most(LONG, Duration::from_millis(1));
-        assert!(report.is_given_up() && report.is_in_time());
-        let text = report.to_string();
-        assert!(!text.contains("all was finished") && text.contains("given up"), "{text}");
+        }
     });
 }

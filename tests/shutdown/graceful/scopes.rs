@@ -1,4 +1,4 @@
-//! Scopes and tasks with a Swansong or a guard of theirs.
+//! Swansongs of scopes, and guarded tasks.
 
 use crate::common::{Drops, Mutex, eventually, in_task, panic_of, scaled_in_debug, with_each};
 use cygnet::shutdown::{self, Swansong};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
 #[test]
-fn the_swansong_of_a_scope_is_below_that_of_the_scope_around_it_and_of_the_runtime() {
+fn the_swansong_of_a_scope_is_below_that_of_its_parent() {
     with_each(|rt| {
         let root = rt.swansong();
         assert_eq!(root, rt.handle().swansong());
@@ -46,13 +46,13 @@ fn the_swansong_of_a_scope_is_below_that_of_the_scope_around_it_and_of_the_runti
                 (outer, inner, elsewhere)
             })
         });
-        // They may outlive the scopes.
+        // Swansongs may outlive their scopes.
         assert!([outer, inner, other].iter().all(|swansong| swansong.state().is_complete()));
     });
 }
 
 #[test]
-fn two_that_ask_a_scope_at_once_get_the_same() {
+fn concurrent_queries_of_a_scope_get_the_same_swansong() {
     in_task(|_| {
         for _ in 0..scaled_in_debug(200) {
             scope(|s| {
@@ -65,7 +65,7 @@ fn two_that_ask_a_scope_at_once_get_the_same() {
 }
 
 #[test]
-fn a_scope_that_is_shut_down_ends_its_interrupts_and_cancels_nothing() {
+fn a_shutdown_of_a_scope_ends_its_interrupts_and_cancels_nothing() {
     in_task(|_| {
         scope(|outer| {
             let beside = outer.spawn(|| wait(shutdown::current().interrupt(pending::<()>())));
@@ -91,7 +91,7 @@ fn a_scope_that_is_shut_down_ends_its_interrupts_and_cancels_nothing() {
 }
 
 #[test]
-fn with_its_scope_goes_a_swansong_unless_somebody_has_a_guard() {
+fn a_swansong_ends_with_its_scope_unless_there_is_a_guard() {
     with_each(|rt| {
         let (mut early, late, guard) = rt.block_on(|| {
             let early = scope(|s| s.swansong().interrupt(0..));
@@ -108,7 +108,7 @@ fn with_its_scope_goes_a_swansong_unless_somebody_has_a_guard() {
 }
 
 #[test]
-fn a_guarded_task_has_its_guard_until_its_closure_and_what_that_holds_are_gone() {
+fn a_guarded_task_has_its_guard_until_its_closure_is_dropped() {
     in_task(|_| {
         let swansong = Swansong::new();
         let (go, drops) = (Event::new(), Drops::new());
@@ -130,7 +130,7 @@ fn a_guarded_task_has_its_guard_until_its_closure_and_what_that_holds_are_gone()
         });
         let panics = swansong.spawn_guarded(|| panic!("in the work"));
         assert!(matches!(panics.join(), Err(JoinError::Panicked(_))));
-        // One that never starts.
+        // A guarded task that never starts.
         scope(|s| {
             s.cancel("before it starts");
             let never = swansong.spawn_guarded(|| unreachable!("it is cancelled"));
@@ -141,7 +141,7 @@ fn a_guarded_task_has_its_guard_until_its_closure_and_what_that_holds_are_gone()
     });
 }
 
-/// What a waker is told when it spawns a task where it is called.
+/// A waker that spawns a task, and keeps the message of the panic.
 struct Spawns(Mutex<Option<String>>);
 
 impl Wake for Spawns {
@@ -150,7 +150,7 @@ impl Wake for Spawns {
     }
 }
 
-/// What the Swansong of a scope interrupts ends with the scope. Who is told of that is not in the scope any more, nor in any other one.
+/// An interrupt of the Swansong of a scope ends with the scope, and its waker is called outside.
 #[test]
 fn a_waker_that_the_end_of_a_scope_calls_is_in_no_scope() {
     in_task(|_| {

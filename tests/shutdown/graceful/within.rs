@@ -1,7 +1,10 @@
 //! Shutdowns that cancel what is late.
 
-use super::LONG;
-use crate::common::{Drops, Random, in_task, scaled_in_debug, with_each, with_each_and_many};
+use super::{LONG, counts};
+use crate::common::{
+    Drops, Random, give_way_until, in_task, panic_of, scaled_in_debug, thread, with_each,
+    with_each_and_many,
+};
 use cygnet::shutdown::Swansong;
 use cygnet::sync::Event;
 use cygnet::{Reason, checkpoint, no_suspend, park, scope, wait, yield_now};
@@ -11,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[test]
-fn what_ends_in_time_is_not_cancelled() {
+fn work_that_ends_in_time_is_not_cancelled() {
     in_task(|_| {
         let swansong = Swansong::new();
         let works: Vec<_> = (0..20)
@@ -24,7 +27,7 @@ fn what_ends_in_time_is_not_cancelled() {
             .collect();
         let report = swansong.shut_down_within(LONG);
         assert!(report.is_in_time(), "{report}");
-        assert_eq!((report.cancelled(), report.left(), report.guards_in_time_over()), (0, 0, 0));
+        assert_eq!(counts(&report), (0, 0, 0));
         assert_eq!(report.took_after_time(), Duration::ZERO);
         assert!(report.to_string().starts_with("all was finished in "));
         for (i, work) in works.into_iter().enumerate() {
@@ -34,7 +37,7 @@ fn what_ends_in_time_is_not_cancelled() {
 }
 
 #[test]
-fn what_is_late_is_cancelled_and_named_and_nothing_else() {
+fn only_late_work_is_cancelled_and_named() {
     in_task(|_| {
         let swansong = Swansong::new();
         let (begun, stuck_begun) = (Event::new(), Arc::new(Event::new()));
@@ -56,10 +59,7 @@ fn what_is_late_is_cancelled_and_named_and_nothing_else() {
             let id = stuck.id();
             let report = swansong.shut_down_within(Duration::from_millis(1));
             assert!(!report.is_in_time());
-            assert_eq!(
-                (report.guards_in_time_over(), report.cancelled(), report.left()),
-                (2, 2, 0)
-            );
+            assert_eq!(counts(&report), (2, 2, 0));
             let [entry] = report.late().entries() else { panic!("{report}") };
             assert_eq!((entry.location().file(), entry.location().line()), (file!(), line));
             assert_eq!((entry.count(), entry.oldest_task()), (1, Some(id)));
@@ -97,18 +97,18 @@ fn a_grace_of_zero_cancels_at_once() {
 }
 
 #[test]
-fn who_holds_a_guard_and_cannot_be_cancelled_is_given_up() {
+fn a_guard_without_a_task_to_cancel_is_given_up() {
     with_each(|rt| {
         let swansong = Swansong::with_guard_report();
         let guard = swansong.guard();
         let line = line!() - 1;
         let report = swansong.shut_down_within_at_most(Duration::ZERO, Duration::from_millis(1));
         assert!(report.is_given_up());
-        assert_eq!((report.left(), report.cancelled(), report.guards_in_time_over()), (1, 0, 1));
+        assert_eq!(counts(&report), (1, 0, 1));
         assert_eq!(report.late().entries()[0].location().line(), line);
         assert_eq!(report.late().entries()[0].oldest_task(), None);
         assert!(report.to_string().contains("1 guard was still there"), "{report}");
-        // Without a limit it waits until that one has gone.
+        // Without a limit the shutdown waits until the guard has gone.
         let waits = rt.spawn(move || swansong.shut_down_within(Duration::ZERO));
         drop(guard);
         assert!(!waits.join().unwrap().is_given_up());
@@ -129,9 +129,9 @@ fn a_cancelled_task_that_shuts_down_does_not_wait_for_the_time() {
     });
 }
 
-/// From inside of the scope that it cancels.
+/// The task is inside of the scope that its shutdown cancels.
 #[test]
-fn who_is_cancelled_by_his_own_shutdown_gives_up_no_sooner_than_he_said() {
+fn a_task_that_its_own_shutdown_cancels_waits_until_the_limit() {
     in_task(|_| {
         let swansong = Swansong::new();
         let report = swansong.scope(|s| {
@@ -142,7 +142,7 @@ fn who_is_cancelled_by_his_own_shutdown_gives_up_no_sooner_than_he_said() {
         });
         assert!(!report.is_given_up(), "{report}");
         assert_eq!((report.left(), report.guards_in_time_over()), (0, 1));
-        // He waits for himself.
+        // The task waits for its own guard.
         let report = Swansong::new().scope(|s| {
             let (swansong, _guard) = (s.swansong(), s.swansong().guard());
             swansong.shut_down_within_at_most(Duration::ZERO, Duration::from_millis(2))
@@ -153,9 +153,8 @@ fn who_is_cancelled_by_his_own_shutdown_gives_up_no_sooner_than_he_said() {
     });
 }
 
-/// Where a task must not be suspended.
 #[test]
-fn who_would_wait_inside_no_suspend_is_told_so() {
+fn a_shutdown_that_would_wait_inside_no_suspend_panics() {
     in_task(|_| {
         let (swansong, go) = (Swansong::new(), Event::new());
         scope(|s| {
@@ -164,20 +163,19 @@ fn who_would_wait_inside_no_suspend_is_told_so() {
                 let _guard = swansong.guard();
                 go.wait().unwrap();
             });
-            crate::common::give_way_until(|| swansong.guard_count() == 1);
-            let stopped = swansong.shutting_down();
-            let said = crate::common::panic_of(|| no_suspend(|| stopped.block()));
-            assert!(said.contains("inside no_suspend"), "{said}");
-            let said = crate::common::panic_of(|| no_suspend(|| swansong.shut_down().block()));
-            assert!(said.contains("inside no_suspend"), "{said}");
-            let said = crate::common::panic_of(|| no_suspend(|| swansong.shut_down_within(LONG)));
-            assert!(said.contains("inside no_suspend"), "{said}");
-            let in_a_hurry = s.spawn(move || {
-                let said = scope(|s| {
-                    s.cancel("in a hurry");
-                    crate::common::panic_of(|| no_suspend(|| swansong.shut_down_within(LONG)))
-                });
+            give_way_until(|| swansong.guard_count() == 1);
+            let refused = |wait: fn(&Swansong)| {
+                let said = panic_of(|| no_suspend(|| wait(swansong)));
                 assert!(said.contains("inside no_suspend"), "{said}");
+            };
+            refused(|it| it.shutting_down().block());
+            refused(|it| it.shut_down().block());
+            refused(|it| drop(it.shut_down_within(LONG)));
+            let in_a_hurry = s.spawn(move || {
+                scope(|s| {
+                    s.cancel("in a hurry");
+                    refused(|it| drop(it.shut_down_within(LONG)));
+                });
             });
             in_a_hurry.join().unwrap();
             go.set();
@@ -189,11 +187,11 @@ fn who_would_wait_inside_no_suspend_is_told_so() {
 }
 
 #[test]
-fn two_that_shut_down_at_once_both_wait() {
+fn two_shutdowns_at_once_both_wait() {
     with_each(|rt| {
         let swansong = rt.swansong();
         let stuck: Vec<_> = (0..3).map(|_| rt.spawn_guarded(park)).collect();
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| {
                     let _ = swansong.shut_down_within(Duration::from_millis(1));
@@ -207,7 +205,7 @@ fn two_that_shut_down_at_once_both_wait() {
 
 /// A time limit reaches what is below, and nothing above.
 #[test]
-fn a_shutdown_says_so_if_one_above_was_out_of_time_and_not_if_one_below_was() {
+fn a_report_mentions_a_late_ancestor_and_no_late_descendant() {
     in_task(|_| {
         let root = Swansong::new();
         let [before, meanwhile] = [root.child(), root.child()];
@@ -230,15 +228,15 @@ fn a_shutdown_says_so_if_one_above_was_out_of_time_and_not_if_one_below_was() {
         assert!(!matches!(child.spawn_guarded(park).join(), Ok(Ok(()))));
         let report = child.shut_down_within(LONG);
         assert!(!report.is_in_time());
-        // Of its own guards none was late.
-        assert_eq!((report.guards_in_time_over(), report.cancelled(), report.left()), (0, 0, 0));
-        assert!(report.to_string().contains("one above"), "{report}");
+        // None of its own guards was late.
+        assert_eq!(counts(&report), (0, 0, 0));
+        assert!(report.to_string().contains("a shutdown of an ancestor"), "{report}");
     });
 }
 
-/// Those who are cancelled begin something more.
+/// A cancelled task begins more work.
 #[test]
-fn what_comes_when_the_time_is_over_is_cancelled_at_once() {
+fn work_begun_after_the_time_is_cancelled_at_once() {
     in_task(|_| {
         let (swansong, begun, drops) = (&Swansong::new(), &Event::new(), &Drops::new());
         let held = drops.guard();
@@ -266,9 +264,9 @@ fn what_comes_when_the_time_is_over_is_cancelled_at_once() {
     });
 }
 
-/// Trees of scopes with guarded tasks of all kinds, shut down at some moment: all end, and the report is right.
+/// Trees of scopes with guarded tasks of all kinds.
 #[test]
-fn a_storm_of_shutdowns() {
+fn shutdowns_at_any_moment_end_random_trees() {
     with_each_and_many(|rt| {
         let mut random = Random(11);
         for _ in 0..scaled_in_debug(60) {
@@ -282,10 +280,10 @@ fn a_storm_of_shutdowns() {
                         let _ = yield_now();
                     }
                     let report = root.shut_down_within(Duration::from_micros(grace));
-                    // There may be guards all the same, that have come after the end of those before.
+                    // New guards may have come after the end of the counted ones.
                     assert!(!report.is_given_up(), "{report}");
                     assert_eq!(report.is_in_time(), report.guards_in_time_over() == 0);
-                    // Those that have come after the end of all.
+                    // Tasks that have come after the end of all guards.
                     s.cancel("the end of a round");
                     report
                 })

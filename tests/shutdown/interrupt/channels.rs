@@ -1,51 +1,36 @@
-//! Channels of the library, whose receivers a stop wakes.
+//! Channels of cygnet, whose receivers a stop wakes.
 
-use super::{Called, stop};
-use crate::common::{Random, eventually, panic_of, runtime, scaled_in_debug, with_each, within};
+use super::stop;
+use crate::Called;
+use crate::common::{
+    Random, eventually, panic_of, runtime, scaled_in_debug, spin_loop, thread, with_each, within,
+};
 use cygnet::shutdown::Swansong;
 use cygnet::sync::{Receiver, Sender, TryRecvError, WaitError, bounded, oneshot, unbounded};
 use std::fmt::Debug;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::pin::pin;
+use std::task::Poll;
 
-/// How many wait in a channel.
+/// The number of waiters of a channel.
 fn waiting(end: &impl Debug) -> usize {
     format!("{end:?}").matches(".rs:").count()
 }
 
-fn poll<F: Future>(future: Pin<&mut F>, called: &Called) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(&called.1))
-}
-
 #[test]
-fn a_task_that_receives_is_woken_by_the_stop() {
+fn tasks_and_threads_that_receive_are_woken_by_the_stop() {
     with_each(|rt| {
         for capacity in [0, 1, usize::MAX] {
             let swansong = Swansong::new();
             let (sender, receiver) = bounded::<u8>(capacity);
-            let mut theirs = swansong.interrupt(receiver.clone());
-            let task = rt.spawn(move || theirs.recv());
-            eventually("it waits", || waiting(&sender) == 1);
+            let (mut of_task, mut of_thread) =
+                (swansong.interrupt(receiver.clone()), swansong.interrupt(receiver));
+            let task = rt.spawn(move || of_task.recv());
+            let thread = thread::spawn(move || of_thread.recv());
+            eventually("both wait", || waiting(&sender) == 2);
             stop(&swansong);
-            assert_eq!(task.join().unwrap(), Ok(None));
+            assert_eq!((task.join().unwrap(), thread.join().unwrap()), (Ok(None), Ok(None)));
             assert_eq!(waiting(&sender), 0);
         }
-    });
-}
-
-#[test]
-fn a_thread_that_receives_is_woken_by_the_stop() {
-    within(|| {
-        let swansong = Swansong::new();
-        let (sender, receiver) = unbounded::<u8>();
-        crate::common::thread::scope(|s| {
-            let mut theirs = swansong.interrupt(&receiver);
-            let thread = s.spawn(move || theirs.recv());
-            eventually("it waits", || waiting(&sender) == 1);
-            stop(&swansong);
-            assert_eq!(thread.join().unwrap(), Ok(None));
-        });
-        assert_eq!(waiting(&sender), 0);
     });
 }
 
@@ -57,17 +42,17 @@ fn a_future_that_receives_is_woken_by_the_stop_and_by_a_value() {
     let called = Called::new();
     {
         let mut receiving = pin!(receiver.recv_async());
-        assert_eq!(poll(receiving.as_mut(), &called), Poll::Pending);
+        assert_eq!(called.poll(receiving.as_mut()), Poll::Pending);
         sender.send(1).unwrap();
         assert_eq!(called.count(), 1);
-        assert_eq!(poll(receiving.as_mut(), &called), Poll::Ready(Ok(Some(1))));
+        assert_eq!(called.poll(receiving.as_mut()), Poll::Ready(Ok(Some(1))));
     }
     {
         let mut receiving = pin!(receiver.recv_async());
-        assert_eq!(poll(receiving.as_mut(), &called), Poll::Pending);
+        assert_eq!(called.poll(receiving.as_mut()), Poll::Pending);
         stop(&swansong);
         assert_eq!(called.count(), 2);
-        assert_eq!(poll(receiving.as_mut(), &called), Poll::Ready(Ok(None)));
+        assert_eq!(called.poll(receiving.as_mut()), Poll::Ready(Ok(None)));
     }
     drop(receiver);
     assert_eq!(called.kept(), 0);
@@ -108,16 +93,16 @@ fn the_end_of_a_channel_is_an_error_before_the_stop() {
 }
 
 #[test]
-fn a_task_that_is_cancelled_is_turned_away_before_all_else() {
+fn a_cancelled_task_receives_neither_a_value_nor_the_stop() {
     with_each(|rt| {
         let swansong = Swansong::new();
         let (sender, receiver) = unbounded();
         let mut theirs = swansong.interrupt(receiver.clone());
         let task = rt.spawn(move || {
             let waited = theirs.recv();
-            // Also from a value that is there.
+            // A value that is there does not help.
             while !theirs.is_closed() {
-                crate::common::thread::yield_now();
+                thread::yield_now();
             }
             (waited, theirs.recv(), theirs.iter().count(), theirs)
         });
@@ -147,7 +132,7 @@ fn a_task_that_is_cancelled_is_turned_away_before_all_else() {
 }
 
 #[test]
-fn a_time_limit_around_it_leaves_nothing_behind() {
+fn a_receive_cut_short_by_a_time_limit_leaves_nothing_behind() {
     with_each(|rt| {
         let swansong = Swansong::new();
         let (sender, receiver) = unbounded::<u8>();
@@ -172,8 +157,8 @@ fn a_receive_that_is_dropped_has_taken_nothing() {
     let called = Called::new();
     {
         let mut receiving = Box::pin(receiver.recv_async());
-        assert_eq!(poll(receiving.as_mut(), &called), Poll::Pending);
-        // It has been promised to this one by now.
+        assert_eq!(called.poll(receiving.as_mut()), Poll::Pending);
+        // The value is promised to this receive.
         sender.send(1).unwrap();
     }
     assert_eq!((receiver.recv(), waiting(&sender)), (Ok(Some(1)), 0));
@@ -182,7 +167,7 @@ fn a_receive_that_is_dropped_has_taken_nothing() {
     assert!(sender.is_closed());
 }
 
-/// The stop is looked at first, and what was promised goes back.
+/// The receive looks at the stop first, and gives the promised value back.
 #[test]
 fn a_value_that_was_promised_before_the_stop_is_not_lost() {
     let swansong = Swansong::new();
@@ -191,16 +176,16 @@ fn a_value_that_was_promised_before_the_stop_is_not_lost() {
     let called = Called::new();
     {
         let mut receiving = Box::pin(first.recv_async());
-        assert_eq!(poll(receiving.as_mut(), &called), Poll::Pending);
+        assert_eq!(called.poll(receiving.as_mut()), Poll::Pending);
         sender.try_send(1).unwrap();
         stop(&swansong);
-        assert_eq!(poll(receiving.as_mut(), &called), Poll::Ready(Ok(None)));
+        assert_eq!(called.poll(receiving.as_mut()), Poll::Ready(Ok(None)));
     }
     assert_eq!(receiver.try_recv(), Ok(1));
 }
 
 #[test]
-fn futures_of_other_channels_are_interrupted_as_such() {
+fn futures_of_sends_and_of_oneshots_are_interrupted() {
     with_each(|rt| {
         let swansong = Swansong::new();
         let (sender, receiver) = bounded(1);
@@ -221,7 +206,7 @@ fn futures_of_other_channels_are_interrupted_as_such() {
 }
 
 #[test]
-fn in_a_select_the_stop_ends_a_loop() {
+fn the_stop_ends_a_loop_of_selects() {
     with_each(|rt| {
         let swansong = Swansong::new();
         let (sender, receiver) = unbounded();
@@ -248,10 +233,10 @@ fn in_a_select_the_stop_ends_a_loop() {
     });
 }
 
-/// Tasks and threads receive, some of them futures that are dropped, and at some time comes the stop: what has been sent is
-/// then received, or still there.
+/// Tasks and threads send and receive, and drop some futures. After the stop each value that was
+/// sent has been received, or is still in the channel.
 #[test]
-fn nothing_is_lost_in_a_storm() {
+fn no_value_is_lost_when_the_stop_comes_at_any_moment() {
     for workers in [1, 2, 3, 8] {
         for capacity in [0, 1, 7, usize::MAX] {
             within(|| {
@@ -289,9 +274,7 @@ fn storm(rt: &cygnet::Runtime, capacity: usize, seed: u64) {
             loop {
                 if random.below(4) == 0 {
                     let called = Called::new();
-                    if let Poll::Ready(received) =
-                        poll(pin!(receiver.recv_async()).as_mut(), &called)
-                    {
+                    if let Poll::Ready(received) = called.poll(pin!(receiver.recv_async())) {
                         sum += received.unwrap().unwrap_or(0);
                     }
                 }
@@ -303,13 +286,13 @@ fn storm(rt: &cygnet::Runtime, capacity: usize, seed: u64) {
         }
     };
     let mut tasks: Vec<_> = (0..3).map(|_| rt.spawn(sends(sender.clone()))).collect();
-    let mut threads = vec![crate::common::thread::spawn(sends(sender.clone()))];
+    let mut threads = vec![thread::spawn(sends(sender.clone()))];
     let sending = tasks.len() + threads.len();
     for i in 0..3 {
         tasks.push(rt.spawn(receives(receiver.clone(), seed + i)));
     }
-    threads.push(crate::common::thread::spawn(receives(receiver.clone(), seed + 4)));
-    (0..random.below(2_000)).for_each(|_| crate::common::spin_loop());
+    threads.push(thread::spawn(receives(receiver.clone(), seed + 4)));
+    (0..random.below(2_000)).for_each(|_| spin_loop());
     stop(&swansong);
     let of_threads: Vec<u64> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
     let of_tasks: Vec<u64> = tasks.into_iter().map(|task| task.join().unwrap()).collect();
@@ -321,7 +304,7 @@ fn storm(rt: &cygnet::Runtime, capacity: usize, seed: u64) {
 }
 
 #[test]
-fn where_nothing_may_wait_it_is_as_any_receive() {
+fn an_interrupted_receive_inside_no_suspend_is_like_any_receive() {
     with_each(|rt| {
         let swansong = Swansong::new();
         let (sender, receiver) = unbounded();

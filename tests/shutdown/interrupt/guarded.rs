@@ -3,105 +3,85 @@
 use super::kinds::{Given, kinds};
 use super::stop;
 use super::values::{Answer, Value};
-use crate::common::Mutex;
-use crate::common::panic_of;
+use crate::common::{Mutex, panic_of};
+use crate::{now, of_each_kind};
+use cygnet::shutdown::ShutdownState::{Complete, ShuttingDown};
 use cygnet::shutdown::Swansong;
 use std::task::{Context, Poll, Waker};
 
 #[test]
-fn a_guarded_value_takes_no_notice_of_the_stop() {
+fn a_guarded_value_of_each_kind_takes_no_notice_of_the_stop() {
     for kind in kinds() {
         println!("{}", kind.name);
-        let swansong = Swansong::new();
-        let (value, control) = Value::new(Answer::Wait);
-        let mut value = Box::pin(swansong.guarded(value));
-        let mut poll =
-            || (kind.of_guarded)(value.as_mut(), &mut Context::from_waker(Waker::noop()));
-        for stopped in [false, true] {
-            control.set(Answer::Wait);
-            assert_eq!(poll(), Poll::Pending, "{stopped}");
-            control.set(Answer::Ready);
-            assert_eq!(poll(), Poll::Ready(Given::Value));
-            stop(&swansong);
-        }
-        control.set(Answer::Panic);
-        assert_eq!(panic_of(poll), "the value's panic");
-        assert_eq!((control.polls(), swansong.guard_count()), (5, 1));
-        drop(value);
-        assert_eq!(swansong.guard_count(), 0);
+        of_each_kind(|swansong| {
+            let (value, control) = Value::new(Answer::Wait);
+            let mut value = Box::pin(swansong.guarded(value));
+            let mut poll =
+                || (kind.of_guarded)(value.as_mut(), &mut Context::from_waker(Waker::noop()));
+            for stopped in [false, true] {
+                control.set(Answer::Wait);
+                assert_eq!(poll(), Poll::Pending, "{stopped}");
+                control.set(Answer::Ready);
+                assert_eq!(poll(), Poll::Ready(Given::Value));
+                stop(&swansong);
+            }
+            control.set(Answer::Panic);
+            assert_eq!(panic_of(poll), "the value's panic");
+            assert_eq!((control.polls(), swansong.guard_count()), (5, 1));
+            drop(value);
+            assert_eq!(swansong.guard_count(), 0);
+        });
     }
 }
 
-#[cfg(feature = "futures-io")]
 #[test]
-fn the_other_calls_of_futures_io_are_passed_on() {
-    use futures_io::{AsyncBufRead, AsyncWrite};
-
-    let swansong = Swansong::new();
-    let (value, control) = Value::new(Answer::Ready);
-    let mut value = Box::pin(swansong.guarded(value));
-    stop(&swansong);
-    let cx = &mut Context::from_waker(Waker::noop());
-    assert!(value.as_mut().poll_flush(cx).is_ready() && value.as_mut().poll_close(cx).is_ready());
-    value.as_mut().consume(1);
-    assert_eq!(control.polls(), 3);
-}
-
-#[cfg(feature = "tokio")]
-#[test]
-fn the_other_calls_of_tokio_are_passed_on() {
-    crate::common::real!("a foreign executor with threads of its own");
-    use tokio::io::{AsyncBufRead, AsyncWrite};
-
-    let swansong = Swansong::new();
-    let (value, control) = Value::new(Answer::Ready);
-    let mut value = Box::pin(swansong.guarded(value));
-    stop(&swansong);
-    let cx = &mut Context::from_waker(Waker::noop());
-    assert!(value.as_mut().poll_flush(cx).is_ready());
-    assert!(value.as_mut().poll_shutdown(cx).is_ready());
-    assert!(value.is_write_vectored());
-    value.as_mut().consume(1);
-    assert_eq!(control.polls(), 3);
+fn a_guarded_value_holds_a_guard_until_it_is_dropped_or_taken_out() {
+    of_each_kind(|swansong| {
+        let (dropped, taken) = (swansong.guarded("one"), swansong.guarded("two"));
+        assert_eq!(swansong.guard_count(), 2);
+        let mut completion = swansong.shut_down();
+        assert_eq!(now(&mut completion), None);
+        drop(dropped);
+        assert_eq!((swansong.state(), swansong.guard_count()), (ShuttingDown, 1));
+        assert_eq!(now(&mut completion), None);
+        assert_eq!(taken.into_inner(), "two");
+        assert_eq!((now(&mut completion), swansong.state()), (Some(()), Complete));
+    });
 }
 
 #[test]
-fn every_clone_has_a_guard_of_its_own() {
-    let swansong = Swansong::new();
-    let first = swansong.guarded(vec![1]);
-    let second = first.clone();
-    assert_eq!(swansong.guard_count(), 2);
-    assert_eq!(first.into_inner(), [1]);
-    assert_eq!(swansong.guard_count(), 1);
-    drop(second);
-    assert_eq!(swansong.guard_count(), 0);
+fn a_guarded_value_can_be_used_like_the_value() {
+    of_each_kind(|swansong| {
+        let mut list = swansong.guarded(vec![1]);
+        list.push(2);
+        assert_eq!((list.len(), &**list), (2, &[1, 2][..]));
+        assert!(format!("{list:?}").contains("[1, 2]"));
+        // Each clone has a guard of its own.
+        let [copy, other] = [list.clone(), list.clone()];
+        assert!(copy == list);
+        assert_eq!((swansong.guard_count(), copy.into_inner()), (3, vec![1, 2]));
+        assert_eq!(swansong.guard_count(), 2);
+        drop(other);
+        assert_eq!(swansong.guard_count(), 1);
+        let mut sum = 0;
+        for i in swansong.guarded(list.iter()) {
+            assert_eq!(swansong.guard_count(), 2);
+            stop(&swansong);
+            sum += i;
+        }
+        assert_eq!((sum, swansong.guard_count()), (3, 1));
+    });
 }
 
 #[test]
-fn two_are_equal_if_their_values_and_their_swansongs_are() {
+fn guarded_values_are_equal_if_their_values_and_their_swansongs_are() {
     let [a, b] = [Swansong::new(), Swansong::new()];
     assert_eq!(a.guarded(1), a.guarded(1));
     assert_ne!(a.guarded(1), a.guarded(2));
     assert_ne!(a.guarded(1), b.guarded(1));
-    assert!(format!("{:?}", a.guarded(17)).contains("17"));
 }
 
-#[test]
-fn a_guarded_value_is_reached_and_iterated() {
-    let swansong = Swansong::new();
-    let mut numbers = swansong.guarded(vec![1]);
-    numbers.push(2);
-    assert_eq!((numbers.len(), &**numbers), (2, &[1, 2][..]));
-    let mut sum = 0;
-    for i in swansong.guarded(numbers.iter()) {
-        assert_eq!(swansong.guard_count(), 2);
-        stop(&swansong);
-        sum += i;
-    }
-    assert_eq!((sum, swansong.guard_count()), (3, 1));
-}
-
-/// Notes how many guards there are when it is dropped.
+/// Notes the number of guards when it is dropped.
 struct Notes<'a>(&'a Swansong, &'a Mutex<Vec<usize>>);
 
 impl Drop for Notes<'_> {

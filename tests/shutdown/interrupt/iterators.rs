@@ -1,49 +1,38 @@
-//! Iterators, each step of which looks at the stop.
+//! Iterators: each step looks at the stop first.
 
 use super::stop;
-use crate::common::mpsc;
-use crate::common::{panic_of, within};
+use crate::common::{mpsc, panic_of, thread, within};
+use crate::of_each_kind;
 use cygnet::shutdown::Swansong;
 
 #[test]
-fn an_iterator_ends_with_the_stop() {
-    let swansong = Swansong::new();
-    let mut numbers = swansong.interrupt(0..);
-    assert_eq!((numbers.next(), numbers.next()), (Some(0), Some(1)));
-    stop(&swansong);
-    assert_eq!((numbers.next(), numbers.next()), (None, None));
-    // No step was taken.
-    assert_eq!(numbers.into_inner().next(), Some(2));
-}
-
-#[test]
-fn an_iterator_ends_with_its_own_end_too() {
-    let swansong = Swansong::new();
-    assert_eq!(swansong.interrupt(0..3).collect::<Vec<_>>(), [0, 1, 2]);
-    assert_eq!(swansong.interrupt(0..0).next(), None);
+fn an_iterator_ends_with_the_stop_or_its_own_end() {
+    of_each_kind(|swansong| {
+        let mut numbers = swansong.interrupt(0..10);
+        assert_eq!((numbers.next(), numbers.next()), (Some(0), Some(1)));
+        assert_eq!(numbers.size_hint(), (0, Some(8)), "the stop may come early");
+        assert_eq!(swansong.guarded(0..7).size_hint(), (7, Some(7)));
+        assert_eq!(swansong.interrupt(0..3).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(swansong.interrupt(0..0).next(), None);
+        stop(&swansong);
+        assert_eq!((numbers.next(), numbers.next()), (None, None));
+        assert_eq!(numbers.into_inner(), 2..10, "no step was taken");
+        assert_eq!(swansong.interrupt(0..10).count(), 0);
+    });
 }
 
 #[test]
 fn the_stop_is_seen_in_the_middle_of_an_adaptor() {
     let swansong = Swansong::new();
-    let seen: Vec<u32> = swansong
-        .interrupt(0..)
-        .inspect(|i| {
-            if *i == 5 {
-                stop(&swansong);
-            }
-        })
-        .collect();
+    let stop_at_5 = |i: &u32| {
+        if *i == 5 {
+            stop(&swansong);
+        }
+    };
+    let seen: Vec<u32> = swansong.interrupt(0..).inspect(stop_at_5).collect();
     assert_eq!(seen, [0, 1, 2, 3, 4, 5]);
     assert_eq!(swansong.interrupt(0..).map(|i: u32| i + 1).sum::<u32>(), 0);
     assert_eq!(swansong.interrupt(0..).nth(3), None);
-}
-
-#[test]
-fn an_iterator_may_be_shorter_than_it_says() {
-    let swansong = Swansong::new();
-    assert_eq!(swansong.interrupt(0..7).size_hint(), (0, Some(7)));
-    assert_eq!(swansong.guarded(0..7).size_hint(), (7, Some(7)));
 }
 
 #[test]
@@ -57,7 +46,21 @@ fn a_panic_of_a_step_changes_nothing() {
     assert_eq!(steps.next(), None);
 }
 
-/// A step that blocks is not woken: it ends when its channel gives something, and the next one looks.
+#[test]
+fn values_that_a_receiver_of_std_has_not_received_stay_in_the_channel() {
+    of_each_kind(|swansong| {
+        let (to, from) = mpsc::channel();
+        (0..4).for_each(|n| to.send(n).unwrap());
+        let mut items = swansong.interrupt(from.iter());
+        assert_eq!((items.next(), items.next()), (Some(0), Some(1)));
+        stop(&swansong);
+        assert_eq!(items.next(), None);
+        assert_eq!(from.try_recv(), Ok(2));
+    });
+}
+
+/// A step that blocks is not woken. The step ends with the next value, and the following step sees
+/// the stop.
 #[test]
 fn a_foreign_channel_is_looked_at_between_its_steps() {
     within(|| {
@@ -65,7 +68,7 @@ fn a_foreign_channel_is_looked_at_between_its_steps() {
         let (sender, receiver) = mpsc::channel();
         let (seen_by, seen) = mpsc::channel();
         let mut values = swansong.interrupt(receiver.into_iter());
-        let steps = crate::common::thread::spawn(move || {
+        let steps = thread::spawn(move || {
             values.by_ref().for_each(|value| seen_by.send(value).unwrap());
             values.into_inner()
         });

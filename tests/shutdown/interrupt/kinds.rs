@@ -1,20 +1,21 @@
-//! One call of each kind, in one form, so that each behaviour is shown of all of them.
+//! One call of each kind, in one form, so that tests show each behaviour of all kinds.
 
 use super::values::Value;
 use cygnet::shutdown::{Guarded, Interrupt};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What a call has given.
+/// The result of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Given {
-    /// What the value gives.
+    /// The result of the value.
     Value,
-    /// The end that a stop is.
+    /// The end after a stop.
     End,
 }
 
-/// A call of an interrupted value, and of a guarded one.
+/// A call of an interrupted value, and the same call of a guarded value.
+#[derive(Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(crate) of_interrupt: fn(Pin<&mut Interrupt<Value>>, &mut Context<'_>) -> Poll<Given>,
@@ -22,14 +23,14 @@ pub(crate) struct Kind {
 }
 
 macro_rules! kind {
-    ($name:literal, |$value:ident, $cx:ident| $call:expr, $given:expr, $guarded:expr) => {
+    ($name:expr, |$value:ident, $cx:ident| $call:expr, $given:expr, $guarded:expr) => {
         Kind {
             name: $name,
             of_interrupt: |$value, $cx| $call.map($given),
             of_guarded: |$value, $cx| $call.map($guarded),
         }
     };
-    ($name:literal, |$value:ident, $cx:ident| $call:expr, $given:expr) => {
+    ($name:expr, |$value:ident, $cx:ident| $call:expr, $given:expr) => {
         kind!($name, |$value, $cx| $call, $given, $given)
     };
 }
@@ -82,13 +83,37 @@ fn written(result: std::io::Result<usize>, in_time: usize) -> Given {
     }
 }
 
+/// The calls that the traits of futures-io and of tokio have in common.
+#[cfg(any(feature = "futures-io", feature = "tokio"))]
+macro_rules! buffer_and_write {
+    ($library:literal) => {
+        [
+            kind!(
+                concat!("buffered read of ", $library),
+                |value, cx| value.poll_fill_buf(cx),
+                |bytes| read(bytes.unwrap())
+            ),
+            kind!(
+                concat!("write of ", $library),
+                |value, cx| value.poll_write(cx, b"."),
+                |result| written(result, 5)
+            ),
+            kind!(
+                concat!("vectored write of ", $library),
+                |value, cx| value.poll_write_vectored(cx, &[IoSlice::new(b".")]),
+                |result| written(result, 6)
+            ),
+        ]
+    };
+}
+
 #[cfg(feature = "futures-io")]
 mod of_futures {
     use super::{Kind, read, written};
     use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite, IoSlice, IoSliceMut};
 
     pub(super) fn kinds() -> Vec<Kind> {
-        vec![
+        let mut kinds = vec![
             kind!(
                 "read of futures-io",
                 |value, cx| {
@@ -106,20 +131,9 @@ mod of_futures {
                 },
                 |(count, buf)| read(&buf[..count])
             ),
-            kind!(
-                "buffered read of futures-io",
-                |value, cx| value.poll_fill_buf(cx),
-                |bytes| read(bytes.unwrap())
-            ),
-            kind!("write of futures-io", |value, cx| value.poll_write(cx, b"."), |result| written(
-                result, 5
-            )),
-            kind!(
-                "vectored write of futures-io",
-                |value, cx| value.poll_write_vectored(cx, &[IoSlice::new(b".")]),
-                |result| written(result, 6)
-            ),
-        ]
+        ];
+        kinds.extend(buffer_and_write!("futures-io"));
+        kinds
     }
 }
 
@@ -130,29 +144,18 @@ mod of_tokio {
     use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
     pub(super) fn kinds() -> Vec<Kind> {
-        vec![
-            kind!(
-                "read of tokio",
-                |value, cx| {
-                    let mut buf = [0; 8];
-                    let mut buf = ReadBuf::new(&mut buf);
-                    let polled = value.poll_read(cx, &mut buf);
-                    assert!(polled.is_ready() || buf.filled().is_empty());
-                    polled.map(|result| result.map(|()| buf.filled().to_vec()))
-                },
-                |bytes| read(&bytes.unwrap())
-            ),
-            kind!("buffered read of tokio", |value, cx| value.poll_fill_buf(cx), |bytes| read(
-                bytes.unwrap()
-            )),
-            kind!("write of tokio", |value, cx| value.poll_write(cx, b"."), |result| written(
-                result, 5
-            )),
-            kind!(
-                "vectored write of tokio",
-                |value, cx| value.poll_write_vectored(cx, &[IoSlice::new(b".")]),
-                |result| written(result, 6)
-            ),
-        ]
+        let mut kinds = vec![kind!(
+            "read of tokio",
+            |value, cx| {
+                let mut buf = [0; 8];
+                let mut buf = ReadBuf::new(&mut buf);
+                let polled = value.poll_read(cx, &mut buf);
+                assert!(polled.is_ready() || buf.filled().is_empty());
+                polled.map(|result| result.map(|()| buf.filled().to_vec()))
+            },
+            |bytes| read(&bytes.unwrap())
+        )];
+        kinds.extend(buffer_and_write!("tokio"));
+        kinds
     }
 }

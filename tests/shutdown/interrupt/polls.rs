@@ -1,18 +1,21 @@
-//! What is polled: of each kind.
+//! Polls of interrupts around each kind of value.
 
 use super::kinds::{Given, Kind, kinds};
+use super::stop;
 use super::values::{Answer, Control, Value};
-use super::{Called, stop};
-use crate::common::Barrier;
-use crate::common::{Random, panic_of, scaled_in_debug, with_each, within};
+use crate::common::{
+    Barrier, Random, panic_of, scaled_in_debug, spin_loop, thread, with_each, within,
+};
+use crate::{Called, now, of_each_kind};
 use cygnet::shutdown::{Interrupt, Swansong};
+use std::future::pending;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 const VALUE: Poll<Given> = Poll::Ready(Given::Value);
 const END: Poll<Given> = Poll::Ready(Given::End);
 
-/// One value of one kind, and how it is polled.
+/// One interrupted value of one kind.
 struct Subject {
     kind: Kind,
     swansong: Swansong,
@@ -21,24 +24,27 @@ struct Subject {
 }
 
 impl Subject {
+    fn new(kind: Kind, swansong: Swansong) -> Subject {
+        let (value, control) = Value::new(Answer::Wait);
+        let value = Box::pin(swansong.interrupt(value));
+        Subject { kind, swansong, control, value }
+    }
+
     fn poll(&mut self, called: &Called) -> Poll<Given> {
-        (self.kind.of_interrupt)(self.value.as_mut(), &mut Context::from_waker(&called.1))
+        (self.kind.of_interrupt)(self.value.as_mut(), &mut called.cx())
     }
 }
 
-/// Shows something of each kind.
+/// Shows a behaviour of each kind of value and of Swansong.
 fn of_each(show: impl Fn(Subject)) {
     for kind in kinds() {
         println!("{}", kind.name);
-        let swansong = Swansong::new();
-        let (value, control) = Value::new(Answer::Wait);
-        let value = Box::pin(swansong.interrupt(value));
-        show(Subject { kind, swansong, control, value });
+        of_each_kind(|swansong| show(Subject::new(kind, swansong)));
     }
 }
 
 #[test]
-fn before_the_stop_each_is_what_its_value_is() {
+fn before_the_stop_an_interrupt_polls_like_its_value() {
     of_each(|mut subject| {
         let called = Called::new();
         assert_eq!(subject.poll(&called), Poll::Pending);
@@ -49,7 +55,7 @@ fn before_the_stop_each_is_what_its_value_is() {
 }
 
 #[test]
-fn one_that_is_ready_at_once_keeps_no_waker() {
+fn an_interrupt_that_is_ready_at_once_keeps_no_waker() {
     of_each(|mut subject| {
         let called = Called::new();
         subject.control.set(Answer::Ready);
@@ -60,29 +66,34 @@ fn one_that_is_ready_at_once_keeps_no_waker() {
 }
 
 #[test]
-fn who_waits_is_woken_by_the_stop_once() {
+fn a_waiting_interrupt_is_woken_by_the_stop_once() {
     of_each(|mut subject| {
         let called = Called::new();
         assert_eq!(subject.poll(&called), Poll::Pending);
+        // The same waker is kept over polls.
+        let kept = called.kept();
+        for _ in 0..10 {
+            assert_eq!(subject.poll(&called), Poll::Pending);
+            assert_eq!(called.kept(), kept);
+        }
         assert_eq!(called.count(), 0);
         stop(&subject.swansong);
         assert_eq!(called.count(), 1);
         stop(&subject.swansong);
         assert_eq!(subject.poll(&called), END);
         assert_eq!(subject.poll(&called), END);
-        assert_eq!((called.count(), subject.control.polls()), (1, 1));
+        assert_eq!((called.count(), subject.control.polls()), (1, 11));
         drop(subject);
         assert_eq!(called.kept(), 0);
     });
 }
 
 #[test]
-fn who_waits_is_woken_when_the_last_handle_is_gone() {
+fn a_waiting_interrupt_is_woken_when_the_last_handle_is_gone() {
     of_each(|subject| {
         let Subject { kind, swansong, value: mut interrupt, .. } = subject;
         let called = Called::new();
-        let mut poll =
-            || (kind.of_interrupt)(interrupt.as_mut(), &mut Context::from_waker(&called.1));
+        let mut poll = || (kind.of_interrupt)(interrupt.as_mut(), &mut called.cx());
         let other = swansong.clone();
         assert_eq!(poll(), Poll::Pending);
         drop(swansong);
@@ -102,16 +113,15 @@ fn after_the_stop_no_value_is_polled() {
             assert_eq!(subject.poll(&called), END);
         }
         assert_eq!((subject.control.polls(), called.count(), called.kept()), (0, 0, 0));
-        // One that is made now is as late.
-        let (value, control) = Value::new(Answer::Ready);
-        let mut late = Box::pin(subject.swansong.interrupt(value));
-        let cx = &mut Context::from_waker(&called.1);
-        assert_eq!(((subject.kind.of_interrupt)(late.as_mut(), cx), control.polls()), (END, 0));
+        // An interrupt that is made now is as late.
+        let mut late = Subject::new(subject.kind, subject.swansong);
+        late.control.set(Answer::Ready);
+        assert_eq!((late.poll(&called), late.control.polls()), (END, 0));
     });
 }
 
 #[test]
-fn one_that_is_dropped_while_it_waits_leaves_no_waker() {
+fn an_interrupt_that_is_dropped_while_it_waits_leaves_no_waker() {
     of_each(|mut subject| {
         let called = Called::new();
         assert_eq!(subject.poll(&called), Poll::Pending);
@@ -137,42 +147,22 @@ fn the_waker_of_the_last_poll_is_called() {
 }
 
 #[test]
-fn the_same_waker_is_kept_over_polls() {
-    of_each(|mut subject| {
-        let called = Called::new();
-        assert_eq!(subject.poll(&called), Poll::Pending);
-        let kept = called.kept();
-        for _ in 0..10 {
-            assert_eq!(subject.poll(&called), Poll::Pending);
-            assert_eq!(called.kept(), kept);
-        }
-        stop(&subject.swansong);
-        assert_eq!(called.count(), 1);
-    });
+fn a_stop_in_the_middle_of_a_poll_is_seen_unless_the_value_is_ready() {
+    let answers: [(fn(Swansong) -> Answer, _); 2] =
+        [(Answer::StopAndWait, END), (Answer::StopAndReady, VALUE)];
+    for (answer, expected) in answers {
+        of_each(|mut subject| {
+            let called = Called::new();
+            subject.control.set(answer(subject.swansong.clone()));
+            assert_eq!(subject.poll(&called), expected);
+            assert_eq!(subject.poll(&called), END);
+            assert_eq!(subject.control.polls(), 1);
+        });
+    }
 }
 
 #[test]
-fn a_stop_in_the_middle_of_a_poll_is_seen_by_it() {
-    of_each(|mut subject| {
-        let called = Called::new();
-        subject.control.set(Answer::StopAndWait(subject.swansong.clone()));
-        assert_eq!(subject.poll(&called), END);
-        assert_eq!(subject.control.polls(), 1);
-    });
-}
-
-#[test]
-fn what_is_ready_when_the_stop_comes_is_given_out() {
-    of_each(|mut subject| {
-        let called = Called::new();
-        subject.control.set(Answer::StopAndReady(subject.swansong.clone()));
-        assert_eq!(subject.poll(&called), VALUE);
-        assert_eq!(subject.poll(&called), END);
-    });
-}
-
-#[test]
-fn a_panic_of_the_value_goes_through_and_changes_nothing() {
+fn a_panic_of_the_value_passes_through_and_changes_nothing() {
     of_each(|mut subject| {
         let called = Called::new();
         subject.control.set(Answer::Panic);
@@ -182,7 +172,7 @@ fn a_panic_of_the_value_goes_through_and_changes_nothing() {
         assert_eq!(subject.poll(&called), Poll::Pending);
         subject.control.set(Answer::Panic);
         assert_eq!(panic_of(|| subject.poll(&called)), "the value's panic");
-        // It is still known who waits.
+        // The waker is still known.
         stop(&subject.swansong);
         assert_eq!((subject.poll(&called), called.count()), (END, 1));
         drop(subject);
@@ -198,18 +188,19 @@ fn a_guard_of_an_interrupt_is_held_until_it_is_dropped() {
         let (value, _control) = Value::new(Answer::Wait);
         let mut interrupt = Box::pin(swansong.interrupt(value).guarded().guarded());
         assert_eq!(swansong.guard_count(), 1);
-        let mut poll =
-            || (kind.of_interrupt)(interrupt.as_mut(), &mut Context::from_waker(&called.1));
+        let mut poll = || (kind.of_interrupt)(interrupt.as_mut(), &mut called.cx());
         assert_eq!(poll(), Poll::Pending);
-        stop(&swansong);
-        assert_eq!((poll(), swansong.guard_count()), (END, 1));
+        let mut completion = swansong.shut_down();
+        assert_eq!((poll(), called.count(), swansong.guard_count()), (END, 1, 1));
+        assert_eq!(now(&mut completion), None);
         drop(interrupt);
         assert_eq!((swansong.guard_count(), called.kept()), (0, 0));
+        assert_eq!(now(&mut completion), Some(()));
     });
 }
 
 #[test]
-fn one_of_a_swansong_that_is_gone_gets_no_guard() {
+fn an_interrupt_of_a_swansong_that_is_gone_gets_no_guard() {
     let swansong = Swansong::new();
     let mut numbers = swansong.interrupt(0..);
     assert_eq!(numbers.next(), Some(0));
@@ -220,56 +211,81 @@ fn one_of_a_swansong_that_is_gone_gets_no_guard() {
 }
 
 #[test]
-fn two_are_equal_if_their_values_and_their_swansongs_are() {
+fn interrupts_are_equal_if_their_values_and_their_swansongs_are() {
     let [a, b] = [Swansong::new(), Swansong::new()];
     assert_eq!(a.interrupt(1), a.clone().interrupt(1).guarded());
     assert_ne!(a.interrupt(1), a.interrupt(2));
     assert_ne!(a.interrupt(1), b.interrupt(1));
-    // As the values are, of two types too.
+    // Also values of two types.
     assert!(a.interrupt("text".to_owned()) == a.interrupt("text"));
-    let interrupt = a.interrupt(vec![1]);
-    assert_eq!(
-        format!("{interrupt:?}"),
-        "Interrupt { value: [1], stopped: false, guarded: false }"
-    );
+    let text = format!("{:?}", a.interrupt(vec![1]));
+    assert_eq!(text, "Interrupt { value: [1], stopped: false, guarded: false }");
 }
 
 #[test]
 fn the_value_is_reached_and_given_back() {
-    let swansong = Swansong::new();
-    let mut interrupt = swansong.interrupt(vec![1]).guarded();
-    interrupt.push(2);
-    stop(&swansong);
-    interrupt.push(3);
-    assert_eq!((interrupt.len(), swansong.guard_count()), (3, 1));
-    assert_eq!((interrupt.into_inner(), swansong.guard_count()), (vec![1, 2, 3], 0));
-    // One that was pending is no longer woken.
-    let swansong = Swansong::new();
-    let called = Called::new();
-    let mut interrupt = swansong.interrupt(std::future::pending::<()>());
-    let cx = &mut Context::from_waker(&called.1);
-    assert!(Pin::new(&mut interrupt).poll(cx).is_pending());
-    let _pending = interrupt.into_inner();
-    assert_eq!(called.kept(), 0);
-    stop(&swansong);
-    assert_eq!(called.count(), 0);
+    of_each_kind(|swansong| {
+        let mut interrupt = swansong.interrupt(vec![1]).guarded();
+        interrupt.push(2);
+        let called = Called::new();
+        let mut waits = swansong.interrupt(pending::<()>());
+        assert!(called.poll(Pin::new(&mut waits)).is_pending());
+        // A waiting interrupt whose value is taken out is no longer woken.
+        let _pending = waits.into_inner();
+        assert_eq!(called.kept(), 0);
+        stop(&swansong);
+        assert_eq!(called.count(), 0);
+        interrupt.push(3);
+        assert_eq!((interrupt.len(), swansong.guard_count()), (3, 1));
+        assert_eq!((interrupt.into_inner(), swansong.guard_count()), (vec![1, 2, 3], 0));
+    });
 }
 
 #[cfg(feature = "futures")]
 #[test]
-fn a_stream_may_be_shorter_than_it_says() {
+fn a_stream_ends_with_its_own_end_too() {
     use futures_core::Stream;
+    use std::task::{Context, Waker};
 
-    let swansong = Swansong::new();
-    let [(value, _), (other, _)] = [Value::new(Answer::Wait), Value::new(Answer::Wait)];
-    assert_eq!(swansong.interrupt(value).size_hint(), (0, Some(5)));
-    assert_eq!(swansong.guarded(other).size_hint(), (3, Some(5)));
+    struct Counted(usize);
+    impl Stream for Counted {
+        type Item = usize;
+
+        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<usize>> {
+            let next = self.0.checked_sub(1);
+            self.0 = next.unwrap_or(0);
+            Poll::Ready(next)
+        }
+
+        fn size_hint(&self) -> (usize, Option<usize>) {
+            (self.0, Some(self.0))
+        }
+    }
+    let next = |stream: &mut (dyn Stream<Item = usize> + Unpin)| {
+        Pin::new(stream).poll_next(&mut Context::from_waker(Waker::noop()))
+    };
+    of_each_kind(|swansong| {
+        let mut interrupt = swansong.interrupt(Counted(2));
+        assert_eq!(interrupt.size_hint(), (0, Some(2)), "the stop may come early");
+        assert_eq!(
+            [(); 3].map(|()| next(&mut interrupt)),
+            [Some(1), Some(0), None].map(Poll::Ready)
+        );
+        let (mut begun, mut guarded) =
+            (swansong.interrupt(Counted(5)), swansong.guarded(Counted(2)));
+        assert_eq!(next(&mut begun), Poll::Ready(Some(4)));
+        stop(&swansong);
+        assert_eq!((next(&mut begun), begun.into_inner().0), (Poll::Ready(None), 4));
+        assert_eq!(guarded.size_hint(), (2, Some(2)));
+        assert_eq!([(); 3].map(|()| next(&mut guarded)), [Some(1), Some(0), None].map(Poll::Ready));
+        assert_eq!(swansong.guard_count(), 1);
+    });
 }
 
-/// Reads and writes that wait at the same time, as the halves of a connection do in two tasks.
+/// The halves of a connection read and write at the same time, in two tasks.
 #[cfg(any(feature = "futures-io", feature = "tokio"))]
 #[test]
-fn who_reads_and_who_writes_are_both_woken() {
+fn readers_and_writers_of_one_value_are_both_woken() {
     let [reads, writes]: [Vec<Kind>; 2] = ["read", "write"]
         .map(|word| kinds().into_iter().filter(|kind| kind.name.contains(word)).collect());
     assert!(!reads.is_empty() && !writes.is_empty());
@@ -279,9 +295,8 @@ fn who_reads_and_who_writes_are_both_woken() {
         let [reader, writer] = [Called::new(), Called::new()];
         let swansong = Swansong::new();
         let mut value = Box::pin(swansong.interrupt(Value::new(Answer::Wait).0));
-        let mut poll = |kind: &Kind, called: &Called| {
-            (kind.of_interrupt)(value.as_mut(), &mut Context::from_waker(&called.1))
-        };
+        let mut poll =
+            |kind: &Kind, called: &Called| (kind.of_interrupt)(value.as_mut(), &mut called.cx());
         for _ in 0..3 {
             assert_eq!(poll(read, &reader), Poll::Pending);
             assert_eq!(poll(write, &writer), Poll::Pending);
@@ -294,56 +309,52 @@ fn who_reads_and_who_writes_are_both_woken() {
     }
 }
 
+/// Flushes, closes and consumes, before the stop and after it. Each call reaches the value.
+#[cfg(any(feature = "futures-io", feature = "tokio"))]
+macro_rules! flush_and_close {
+    ($wrap:ident, $poll_close:ident) => {
+        of_each_kind(|swansong| {
+            let (value, control) = Value::new(Answer::Wait);
+            let mut value = Box::pin(swansong.$wrap(value));
+            let called = Called::new();
+            let cx = &mut called.cx();
+            for stopped in [false, true] {
+                control.set(Answer::Wait);
+                assert!(value.as_mut().poll_flush(cx).is_pending(), "{stopped}");
+                assert!(value.as_mut().$poll_close(cx).is_pending());
+                control.set(Answer::Ready);
+                assert!(value.as_mut().poll_flush(cx).is_ready());
+                assert!(value.as_mut().$poll_close(cx).is_ready());
+                value.as_mut().consume(1);
+                stop(&swansong);
+            }
+            assert_eq!((control.polls(), called.count(), called.kept()), (10, 0, 0));
+        })
+    };
+}
+
 #[cfg(feature = "futures-io")]
 #[test]
-fn by_futures_io_what_was_written_is_flushed_and_closed_also_after_the_stop() {
+fn a_futures_io_writer_is_flushed_and_closed_also_after_the_stop() {
     use futures_io::{AsyncBufRead, AsyncWrite};
 
-    let swansong = Swansong::new();
-    let (value, control) = Value::new(Answer::Wait);
-    let mut value = Box::pin(swansong.interrupt(value));
-    let called = Called::new();
-    let cx = &mut Context::from_waker(&called.1);
-    for stopped in [false, true] {
-        control.set(Answer::Wait);
-        assert!(value.as_mut().poll_flush(cx).is_pending(), "{stopped}");
-        assert!(value.as_mut().poll_close(cx).is_pending());
-        control.set(Answer::Ready);
-        assert!(value.as_mut().poll_flush(cx).is_ready());
-        assert!(value.as_mut().poll_close(cx).is_ready());
-        value.as_mut().consume(1);
-        stop(&swansong);
-    }
-    // They wait for the value alone.
-    assert_eq!((control.polls(), called.count(), called.kept()), (10, 0, 0));
+    flush_and_close!(interrupt, poll_close);
+    flush_and_close!(guarded, poll_close);
 }
 
 #[cfg(feature = "tokio")]
 #[test]
-fn by_tokio_what_was_written_is_flushed_and_closed_also_after_the_stop() {
-    crate::common::real!("a foreign executor with threads of its own");
+fn a_tokio_writer_is_flushed_and_shut_down_also_after_the_stop() {
     use tokio::io::{AsyncBufRead, AsyncWrite};
 
-    let swansong = Swansong::new();
-    let (value, control) = Value::new(Answer::Wait);
-    let mut value = Box::pin(swansong.interrupt(value));
-    assert!(value.is_write_vectored());
-    let called = Called::new();
-    let cx = &mut Context::from_waker(&called.1);
-    for stopped in [false, true] {
-        control.set(Answer::Wait);
-        assert!(value.as_mut().poll_flush(cx).is_pending(), "{stopped}");
-        assert!(value.as_mut().poll_shutdown(cx).is_pending());
-        control.set(Answer::Ready);
-        assert!(value.as_mut().poll_flush(cx).is_ready());
-        assert!(value.as_mut().poll_shutdown(cx).is_ready());
-        value.as_mut().consume(1);
-        stop(&swansong);
-    }
-    assert_eq!((control.polls(), called.count(), called.kept()), (10, 0, 0));
+    flush_and_close!(interrupt, poll_shutdown);
+    flush_and_close!(guarded, poll_shutdown);
+    let (swansong, value) = (Swansong::new(), || Value::new(Answer::Wait).0);
+    assert!(swansong.interrupt(value()).is_write_vectored());
+    assert!(swansong.guarded(value()).is_write_vectored());
 }
 
-/// Threads that wait, in the middle of whose polls the stop may come.
+/// The stop may come in the middle of the polls of the threads.
 #[test]
 fn no_stop_is_missed_by_threads() {
     within(|| {
@@ -352,18 +363,18 @@ fn no_stop_is_missed_by_threads() {
             let swansong = Swansong::new();
             let barrier = Barrier::new(3);
             let delays = [random.below(200), random.below(200), random.below(200)];
-            crate::common::thread::scope(|s| {
+            thread::scope(|s| {
                 for delay in &delays[..2] {
-                    let pending = swansong.interrupt(std::future::pending::<()>());
+                    let pending = swansong.interrupt(pending::<()>());
                     let barrier = &barrier;
                     s.spawn(move || {
                         barrier.wait();
-                        (0..*delay).for_each(|_| crate::common::spin_loop());
+                        (0..*delay).for_each(|_| spin_loop());
                         assert_eq!(cygnet::wait(pending), Ok(None));
                     });
                 }
                 barrier.wait();
-                (0..delays[2]).for_each(|_| crate::common::spin_loop());
+                (0..delays[2]).for_each(|_| spin_loop());
                 stop(&swansong);
             });
         }
@@ -375,12 +386,10 @@ fn no_stop_is_missed_by_tasks() {
     with_each(|rt| {
         for _ in 0..scaled_in_debug(500) {
             let swansong = Swansong::new();
-            let tasks: Vec<_> = (0..4)
-                .map(|_| {
-                    let pending = swansong.interrupt(std::future::pending::<()>()).guarded();
-                    rt.spawn(move || cygnet::wait(pending))
-                })
-                .collect();
+            let tasks = [(); 4].map(|()| {
+                let pending = swansong.interrupt(pending::<()>()).guarded();
+                rt.spawn(move || cygnet::wait(pending))
+            });
             stop(&swansong);
             for task in tasks {
                 assert_eq!(task.join().unwrap(), Ok(None));

@@ -1,11 +1,15 @@
 //! Connections of a real async runtime, on the loopback interface.
 
-// As tests/tokio.rs: the sanitizer sees races inside of tokio.
+// The sanitizer sees races inside of tokio: see tests/tokio.rs.
 #![cfg(not(cygnet_tsan))]
 
 use super::stop;
-use crate::common::within;
+use crate::common::{with_each, within};
 use cygnet::shutdown::Swansong;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
@@ -27,7 +31,7 @@ fn a_connection_that_is_idle_ends_with_the_stop() {
                 stream.write_all(b"hello").await.unwrap();
                 let mut answer = [0; 5];
                 stream.read_exact(&mut answer).await.unwrap();
-                // And then says nothing more, until it is hung up on.
+                // Then the client is idle until the server hangs up.
                 let mut rest = Vec::new();
                 stream.read_to_end(&mut rest).await.unwrap();
                 (answer, rest)
@@ -61,7 +65,7 @@ fn both_halves_of_a_connection_are_woken() {
             let swansong = Swansong::new();
             let (ours, theirs) = duplex(4);
             let (mut reader, mut writer) = split(swansong.interrupt(ours));
-            // The other end neither says nor takes anything.
+            // The other end neither writes nor reads.
             writer.write_all(b"full").await.unwrap();
             let reads = tokio::spawn(async move { reader.read(&mut [0; 4]).await.unwrap() });
             let writes = tokio::spawn(async move { writer.write(b"more").await.unwrap() });
@@ -73,11 +77,10 @@ fn both_halves_of_a_connection_are_woken() {
     });
 }
 
-/// From ordinary code in a task of ours.
 #[test]
 fn a_task_that_reads_is_woken_by_the_stop() {
     crate::common::real!("tokio's pipe calls a waker under a lock of std's");
-    crate::common::with_each(|rt| {
+    with_each(|rt| {
         let swansong = Swansong::new();
         let (ours, mut theirs) = duplex(4);
         let mut ours = swansong.interrupt(ours);
@@ -92,9 +95,49 @@ fn a_task_that_reads_is_woken_by_the_stop() {
             }
         });
         cygnet::wait(theirs.write_all(b"0123456789")).unwrap().unwrap();
-        // All but what may still lie there has been read.
+        // Up to four bytes may be in the pipe.
         stop(&swansong);
         let sum = task.join().unwrap();
         assert!((6..=10).contains(&sum), "{sum}");
+    });
+}
+
+/// Readers of idle connections end with the stop, and so does the whole server.
+#[test]
+fn idle_connections_end_and_are_waited_for() {
+    crate::common::real!("a foreign executor with threads of its own");
+    within(|| {
+        with_tokio(async {
+            let server = Swansong::new();
+            let (mut connections, mut clients) = (Vec::new(), Vec::new());
+            let idle = Arc::new(AtomicUsize::new(0));
+            for _ in 0..10 {
+                let (here, there) = duplex(16);
+                let mut here = server.child().interrupt(here).guarded();
+                let idle = idle.clone();
+                clients.push(there);
+                connections.push(tokio::spawn(async move {
+                    let mut asked = Vec::new();
+                    let mut reads = pin!(here.read_to_end(&mut asked));
+                    let counted = poll_fn(|cx| {
+                        let polled = reads.as_mut().poll(cx);
+                        idle.fetch_add(usize::from(polled.is_pending()), Ordering::Release);
+                        polled
+                    });
+                    counted.await.unwrap();
+                    asked
+                }));
+            }
+            while idle.load(Ordering::Acquire) < 10 {
+                tokio::task::yield_now().await;
+            }
+            clients[3].write_all(b"half of a reque").await.unwrap();
+            server.shut_down().await;
+            assert!(server.state().is_complete());
+            for connection in connections {
+                assert!(connection.await.unwrap().len() <= 15);
+            }
+            drop(clients);
+        });
     });
 }

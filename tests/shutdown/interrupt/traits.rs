@@ -1,5 +1,6 @@
-//! The wrappers have exactly the auto traits of what they wrap.
+//! The wrappers have exactly the auto traits of their values.
 
+use crate::common::mpsc;
 use cygnet::shutdown::{Guarded, Interrupt};
 use static_assertions::{assert_impl_all, assert_not_impl_any};
 use std::cell::Cell;
@@ -35,7 +36,7 @@ as_the_value! {
     Box<dyn Fn()>: [Unpin] [Send, Sync, UnwindSafe, RefUnwindSafe];
 }
 
-// And the other traits where the value has them.
+// The wrappers have other traits where the value has them.
 assert_impl_all!(Guarded<u8>: Clone, Eq, Debug);
 assert_not_impl_any!(Guarded<Nothing>: Clone, PartialEq, Debug, Future, Iterator, Read, Write);
 assert_impl_all!(Guarded<Ready<Rc<u8>>>: Future<Output = Rc<u8>>);
@@ -48,7 +49,6 @@ assert_impl_all!(Interrupt<Pending<Rc<u8>>>: Future<Output = Option<Rc<u8>>>);
 assert_impl_all!(Interrupt<std::ops::Range<u8>>: Iterator<Item = u8>);
 assert_impl_all!(Interrupt<Cursor<Vec<u8>>>: Read, BufRead, Write, Seek);
 
-/// Of what borrows, and for as short as that does.
 #[test]
 fn the_wrappers_are_covariant() {
     #[allow(dead_code)]
@@ -62,11 +62,11 @@ fn the_wrappers_are_covariant() {
     }
 }
 
-/// A method of the value is not hidden by one for receivers of channels of the library.
+/// The methods for receivers of cygnet's channels hide no method of other values.
 #[test]
 fn methods_of_other_values_are_theirs() {
     let swansong = cygnet::shutdown::Swansong::new();
-    let (sender, receiver) = crate::common::mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     sender.send(1).unwrap();
     assert_eq!(swansong.interrupt(receiver).recv(), Ok(1));
     assert_eq!(swansong.interrupt(vec![1]).iter().count(), 1);

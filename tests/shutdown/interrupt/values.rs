@@ -1,4 +1,4 @@
-//! A value of every kind at once, whose answers a test chooses.
+//! A value that is a future, a stream, a reader and a writer, with answers that the test chooses.
 
 use super::stop;
 use crate::common::Mutex;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-/// What it does when it is polled.
+/// The action of a value when it is polled.
 #[derive(Clone)]
 pub(crate) enum Answer {
     Wait,
@@ -24,15 +24,15 @@ pub(crate) enum Answer {
     StopAndReady(Swansong),
 }
 
-/// Must be pinned, and notices when it was not.
+/// Must be pinned, and panics if it is moved between polls.
 pub(crate) struct Value {
     control: Control,
-    /// Where it was polled first.
+    /// The place of the first poll.
     at: usize,
     _pinned: PhantomPinned,
 }
 
-/// Chooses what the value does, and counts its polls.
+/// Chooses the action of the value, and counts its polls.
 #[derive(Clone)]
 pub(crate) struct Control(Arc<(Mutex<Answer>, AtomicUsize)>);
 
@@ -57,7 +57,7 @@ impl Value {
 
     fn answer(self: Pin<&mut Self>) -> Poll<()> {
         let here = std::ptr::from_ref(&*self).addr();
-        // SAFETY: nothing is moved.
+        // SAFETY: nothing is moved out of `this`.
         let this = unsafe { self.get_unchecked_mut() };
         assert!(this.at == 0 || this.at == here, "it has been moved after it was pinned");
         this.at = here;
@@ -119,6 +119,50 @@ impl futures_core::Stream for Value {
     }
 }
 
+/// The calls that the traits of futures-io and of tokio have in common.
+#[cfg(any(feature = "futures-io", feature = "tokio"))]
+macro_rules! buffer_and_write {
+    ($poll_close:ident $(, $more:item)?) => {
+        impl AsyncBufRead for Value {
+            fn poll_fill_buf(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<&[u8]>> {
+                self.answer().map(|()| Ok(BYTES))
+            }
+
+            fn consume(self: Pin<&mut Self>, _: usize) {
+                let _ = self.answer();
+            }
+        }
+
+        impl AsyncWrite for Value {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                _: &mut Context<'_>,
+                _: &[u8],
+            ) -> Poll<Result<usize>> {
+                self.written()
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                _: &mut Context<'_>,
+                from: &[IoSlice<'_>],
+            ) -> Poll<Result<usize>> {
+                self.written().map_ok(|written| written + from.len())
+            }
+
+            $($more)?
+
+            fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+                self.answer().map(Ok)
+            }
+
+            fn $poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
+                self.answer().map(Ok)
+            }
+        }
+    };
+}
+
 #[cfg(feature = "futures-io")]
 mod of_futures {
     use super::{BYTES, Value};
@@ -140,42 +184,12 @@ mod of_futures {
             _: &mut Context<'_>,
             to: &mut [IoSliceMut<'_>],
         ) -> Poll<Result<usize>> {
-            // Into the last, as nothing does that is not overridden.
+            // Into the last buffer, unlike the default method.
             self.bytes(to.last_mut().unwrap())
         }
     }
 
-    impl AsyncBufRead for Value {
-        fn poll_fill_buf(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<&[u8]>> {
-            self.answer().map(|()| Ok(BYTES))
-        }
-
-        fn consume(self: Pin<&mut Self>, _: usize) {
-            let _ = self.answer();
-        }
-    }
-
-    impl AsyncWrite for Value {
-        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<Result<usize>> {
-            self.written()
-        }
-
-        fn poll_write_vectored(
-            self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            from: &[IoSlice<'_>],
-        ) -> Poll<Result<usize>> {
-            self.written().map_ok(|written| written + from.len())
-        }
-
-        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
-            self.answer().map(Ok)
-        }
-
-        fn poll_close(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
-            self.answer().map(Ok)
-        }
-    }
+    buffer_and_write!(poll_close);
 }
 
 #[cfg(feature = "tokio")]
@@ -199,39 +213,10 @@ mod of_tokio {
         }
     }
 
-    impl AsyncBufRead for Value {
-        fn poll_fill_buf(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<&[u8]>> {
-            self.answer().map(|()| Ok(BYTES))
-        }
-
-        fn consume(self: Pin<&mut Self>, _: usize) {
-            let _ = self.answer();
-        }
-    }
-
-    impl AsyncWrite for Value {
-        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<Result<usize>> {
-            self.written()
-        }
-
-        fn poll_write_vectored(
-            self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            from: &[IoSlice<'_>],
-        ) -> Poll<Result<usize>> {
-            self.written().map_ok(|written| written + from.len())
-        }
-
+    buffer_and_write!(
+        poll_shutdown,
         fn is_write_vectored(&self) -> bool {
             true
         }
-
-        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
-            self.answer().map(Ok)
-        }
-
-        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Result<()>> {
-            self.answer().map(Ok)
-        }
-    }
+    );
 }

@@ -1,78 +1,121 @@
-//! 5.5 and 5.7 to 5.9: how long a node lives, the edges, and the drop of handles.
+//! 3.3, 3.4, 5.5 and 5.7 to 5.9: how long a node lives, and the drop of handles.
 //!
-//! Whether a node has been collected is seen by an interrupt of it, which ends then.
+//! An interrupt shows whether its node has been collected: it ends then.
 
-use super::{Watched, completion_of, is_stopped, now};
+use super::{Watched, assert_ended, completion_of, is_stopped, now, waiting};
+use crate::common::thread;
 use cygnet::shutdown::ShutdownState::{Complete, Running, ShuttingDown};
-use cygnet::shutdown::{Interrupt, Swansong};
-use std::future::{Pending, pending};
+use cygnet::shutdown::Swansong;
+use std::any::Any;
+use std::future::pending;
 
-/// An interrupt that waits, and whose waker counts.
-fn waiting(of: &Swansong) -> Watched<Interrupt<Pending<()>>> {
-    let mut waits = Watched::new(of.interrupt(pending()));
-    assert!(waits.poll().is_none());
-    waits
-}
-
-#[track_caller]
-fn ended(waits: &mut Watched<Interrupt<Pending<()>>>) {
-    assert!(waits.is_woken(), "it was not woken");
-    assert_eq!(waits.poll(), Some(None));
+#[test]
+fn dropping_the_last_handle_of_a_root_stops_it_and_all_below() {
+    for guarded in [false, true] {
+        let root = Swansong::new();
+        let child = root.child();
+        let below = child.child();
+        let nodes = [&root, &child, &below];
+        let (mut waits, guards) = (nodes.map(waiting), nodes.map(|it| guarded.then(|| it.guard())));
+        let mut completions = nodes.map(|it| Watched::new(completion_of(it)));
+        assert!(completions.iter_mut().all(|it| it.poll().is_none()));
+        let mut other = guarded.then(|| root.interrupt(pending::<()>()).guarded());
+        // Only handles keep a root running.
+        let handles: Vec<_> = std::iter::repeat_n(root, 4).collect();
+        for handle in handles {
+            assert!(waits.iter_mut().all(|it| it.poll().is_none() && !it.is_woken()));
+            drop(handle);
+        }
+        waits.iter_mut().for_each(assert_ended);
+        assert!(other.as_mut().is_none_or(|other| now(other) == Some(None)));
+        drop(other);
+        let state = if guarded { ShuttingDown } else { Complete };
+        assert_eq!([child.state(), below.state()], [state; 2]);
+        for guard in guards.into_iter().flatten() {
+            assert!(completions.iter_mut().all(|it| it.poll().is_none()));
+            drop(guard);
+        }
+        assert!(completions.iter_mut().all(Watched::is_resolved));
+        assert_eq!([child.state(), below.state()], [Complete; 2]);
+        assert_eq!(child.child().state(), Complete, "also a child that is made later");
+    }
 }
 
 #[test]
-fn s5_5_a_child_is_not_its_parent() {
-    let parent = Swansong::new();
-    let child = parent.child();
-    assert!(parent != child && child != parent.child() && child != child.child());
-    assert!(child == child.clone() && parent == parent.clone());
-    assert!(parent.guard() != child.guard());
-}
-
-#[test]
-fn s5_5_a_handle_keeps_a_node() {
+fn a_guard_keeps_the_state_of_a_whole_line_alive() {
     let root = Swansong::new();
-    let first = root.child();
-    let (mut waits, child) = (waiting(&first), first.clone());
-    drop(first);
-    assert_eq!(waits.poll(), None);
-    drop(child);
-    ended(&mut waits);
-}
-
-#[test]
-fn s5_5_a_guard_keeps_its_node() {
-    let root = Swansong::new();
-    let child = root.child();
-    let (mut waits, guard) = (waiting(&child), child.guarded(()));
-    drop(child);
-    let clone = guard.clone();
+    let line: Vec<_> = (0..10)
+        .scan(root.clone(), |last, _| {
+            *last = last.child();
+            Some(last.clone())
+        })
+        .collect();
+    let guard = line[9].guard();
+    let mut waits: Vec<_> = line.iter().map(waiting).collect();
+    drop(line);
+    // No node is gone: their interrupts go on.
+    assert!(waits.iter_mut().all(|it| it.poll().is_none()));
+    assert_eq!(root.guard_count(), 1);
     drop(guard);
-    assert_eq!((waits.poll(), root.guard_count()), (None, 1));
-    drop(clone);
-    ended(&mut waits);
-    assert_eq!(root.guard_count(), 0);
+    waits.iter_mut().for_each(assert_ended);
+    assert_eq!((root.state(), root.guard_count()), (Running, 0));
 }
 
 #[test]
-fn s5_5_a_completion_that_has_not_resolved_keeps_its_node() {
+fn guards_without_ancestors_and_watchers_are_just_dropped() {
     let root = Swansong::new();
-    let child = root.child();
-    let (mut waits, mut completion) = (waiting(&child), completion_of(&child));
-    drop(child);
-    assert_eq!(waits.poll(), None);
-    assert!(now(&mut completion).is_none());
-    drop(completion);
-    ended(&mut waits);
-    // And it resolves when the parent is stopped.
+    let guard = root.guard();
+    drop(root);
+    let clone = guard.clone();
+    assert!(guard == clone);
+    drop(guard);
+    thread::scope(|s| {
+        s.spawn(|| drop(clone));
+    });
+}
+
+#[test]
+fn a_handle_a_guard_a_waiting_completion_or_a_descendant_keeps_a_node() {
+    let keepers: [fn(&Swansong) -> Box<dyn Any>; 5] = [
+        |child| Box::new(child.clone()),
+        |child| Box::new(child.guard()),
+        |child| Box::new(child.guarded(()).clone()),
+        |child| {
+            let mut completion = completion_of(child);
+            assert!(now(&mut completion).is_none());
+            Box::new(completion)
+        },
+        |child| Box::new(child.child()),
+    ];
+    for (n, keeper) in keepers.into_iter().enumerate() {
+        let root = Swansong::new();
+        let child = root.child();
+        let mut waits: Vec<_> = (0..10).map(|_| waiting(&child)).collect();
+        let (mut never_polled, mut items) =
+            (child.interrupt(pending::<()>()), child.interrupt(0..3));
+        let kept = keeper(&child);
+        drop(child.clone());
+        drop(child);
+        assert!(waits.iter_mut().all(|it| !it.is_woken() && it.poll().is_none()), "{n}");
+        assert_eq!((root.state(), root.guard_count()), (Running, usize::from([1, 2].contains(&n))));
+        drop(kept);
+        waits.iter_mut().for_each(assert_ended);
+        // Interrupts of a collected node end, polled before or not, and get no guard.
+        assert_eq!((now(&mut never_polled), items.next()), (Some(None), None));
+        let after = never_polled.guarded();
+        assert_eq!((root.state(), root.guard_count()), (Running, 0));
+        drop(after);
+    }
+    // A completion that keeps a node resolves when the parent is stopped.
+    let root = Swansong::new();
     let mut completion = Watched::new(root.child().into_future());
     assert!(completion.poll().is_none());
     root.shut_down();
-    assert!(completion.is_woken() && completion.poll().is_some());
+    assert!(completion.is_resolved());
 }
 
 #[test]
-fn s5_5_a_descendant_keeps_its_ancestors() {
+fn a_descendant_keeps_its_ancestors() {
     let root = Swansong::new();
     let child = root.child();
     let below = child.child();
@@ -80,99 +123,84 @@ fn s5_5_a_descendant_keeps_its_ancestors() {
     let mut waits = [waiting(&child), waiting(&below)];
     drop((child, below));
     assert!(waits.iter_mut().all(|it| it.poll().is_none()));
-    // The accounting still goes all the way, and so does a stop.
+    // Counts still go all the way up.
     let guard = lowest.guard();
     assert_eq!(root.guard_count(), 1);
     drop(lowest);
     assert!(waits.iter_mut().all(|it| it.poll().is_none()));
     drop(guard);
-    waits.iter_mut().for_each(ended);
+    waits.iter_mut().for_each(assert_ended);
 }
 
 #[test]
-fn s5_5_a_stop_goes_through_nodes_that_only_descendants_keep() {
-    let root = Swansong::new();
-    let lowest = root.child().child().child();
-    let mut waits = waiting(&lowest);
-    root.shut_down();
-    ended(&mut waits);
-    assert!(is_stopped(&lowest));
-}
-
-#[test]
-fn s5_5_a_node_without_handles_guards_completions_and_descendants_is_collected() {
+fn a_node_without_handles_guards_completions_and_descendants_is_collected() {
     let root = Swansong::new();
     let child = root.child();
     let below = child.child();
     let (mut waits, mut under) = (waiting(&child), waiting(&below));
-    let all = (child.guard(), completion_of(&child), below.guard(), completion_of(&below));
+    let (guard, guard_below) = (child.guard(), below.guard());
+    let (completion, completion_below) = (completion_of(&child), completion_of(&below));
     drop((child, below));
     assert!(waits.poll().is_none() && under.poll().is_none());
-    let (guard, completion, guard_below, completion_below) = all;
     drop((guard, completion_below, completion));
     assert!(waits.poll().is_none() && under.poll().is_none());
     drop(guard_below);
-    ended(&mut waits);
-    ended(&mut under);
+    assert_ended(&mut waits);
+    assert_ended(&mut under);
     assert_eq!((root.state(), root.guard_count()), (Running, 0));
 }
 
 #[test]
-fn s5_5_an_ancestor_does_not_keep_a_descendant() {
+fn an_ancestor_does_not_keep_a_descendant() {
     let root = Swansong::new();
     let (guard, completion) = (root.guard(), completion_of(&root));
     let mut waits: Vec<_> = (0..100).map(|_| waiting(&root.child().child())).collect();
-    waits.iter_mut().for_each(ended);
+    waits.iter_mut().for_each(assert_ended);
     assert_eq!((root.state(), root.guard_count()), (Running, 1));
     drop((guard, completion));
 }
 
 #[test]
-fn s5_7_a_guard_made_after_the_stop_counts_and_delays_what_has_not_resolved() {
+fn a_late_guard_delays_waiting_completions_and_undoes_nothing() {
     let root = Swansong::new();
     let child = root.child();
+    let states = || [root.state(), child.state()];
     let first = child.guard();
-    let mut completion = Watched::new(root.shut_down());
-    assert!(completion.poll().is_none());
+    let mut completions = [root.shut_down(), completion_of(&child)].map(Watched::new);
+    assert!(completions.iter_mut().all(|it| it.poll().is_none()));
     let late = child.guard();
     assert_eq!((root.guard_count(), child.guard_count()), (2, 2));
     drop(first);
-    assert!(completion.poll().is_none());
-    assert_eq!((root.state(), child.state()), (ShuttingDown, ShuttingDown));
+    assert!(completions.iter_mut().all(|it| it.poll().is_none()));
+    assert_eq!(states(), [ShuttingDown; 2]);
     drop(late);
-    assert!(completion.is_woken() && completion.poll().is_some());
-}
-
-#[test]
-fn s5_7_a_guard_made_after_the_completion_undoes_nothing() {
-    let root = Swansong::new();
-    let child = root.child();
-    let mut completions = [root.shut_down(), completion_of(&child)].map(Watched::new);
-    assert!(completions.iter_mut().all(|it| it.poll().is_some()));
+    assert!(completions.iter_mut().all(Watched::is_resolved));
+    // After the completion.
     for swansong in [&root, &child] {
         let late = swansong.guard();
         assert_eq!((root.state(), root.guard_count()), (ShuttingDown, 1));
         assert!(now(&mut root.shut_down()).is_none());
+        assert!(completions.iter_mut().all(|it| it.poll().is_some()));
         drop(late);
-        assert_eq!((root.state(), child.state()), (Complete, Complete));
+        assert_eq!(states(), [Complete; 2]);
     }
     assert!(now(&mut root.shut_down()).is_some());
 }
 
 #[test]
-fn s5_7_a_child_of_a_stopped_parent_is_stopped_from_birth() {
+fn a_child_of_a_stopped_parent_is_stopped_from_birth() {
     let root = Swansong::new();
     let guard = root.guard();
     root.shut_down();
     let child = root.child();
     assert_eq!((child.state(), child.child().state()), (Complete, Complete));
-    // Whoever looks sees it, and need not be woken.
+    // Every wait is ready without a wake-up.
     assert_eq!(now(&mut child.interrupt(pending::<()>())), Some(None));
     assert!(now(&mut child.shutting_down()).is_some());
     assert!(now(&mut completion_of(&child)).is_some());
     child.shutting_down().block();
     completion_of(&child).block();
-    // Its guards are guards.
+    // Its guards count.
     let late = child.guard();
     assert_eq!((child.state(), root.guard_count()), (ShuttingDown, 2));
     drop(guard);
@@ -182,123 +210,40 @@ fn s5_7_a_child_of_a_stopped_parent_is_stopped_from_birth() {
 }
 
 #[test]
-fn s5_7_a_guard_held_over_the_drop_of_its_child_counts_until_it_goes() {
+fn a_child_without_handles_goes_on_until_its_parent_stops_and_its_guards_count() {
     for stops_before in [false, true] {
         let root = Swansong::new();
-        let child = root.child();
-        let guard = child.guard();
+        let parent = root.child();
+        let child = parent.child();
+        let below = child.child();
+        let mut waits = [waiting(&child), waiting(&below)];
+        let (guard, beside) = (child.guard(), parent.guard());
+        let clone = guard.clone();
         if stops_before {
             child.shut_down();
         }
         drop(child);
-        assert_eq!((root.state(), root.guard_count()), (Running, 1));
+        drop(parent);
+        assert_eq!(waits.each_ref().map(Watched::is_woken), [stops_before; 2]);
+        let ended = stops_before.then_some(None);
+        assert_eq!(waits.each_mut().map(Watched::poll), [ended; 2]);
+        assert_eq!(
+            (is_stopped(&below), root.state(), root.guard_count()),
+            (stops_before, Running, 3)
+        );
+        drop(beside);
+        assert_eq!(
+            (is_stopped(&below), root.state(), root.guard_count()),
+            (stops_before, Running, 2)
+        );
         let mut completion = Watched::new(root.shut_down());
-        assert!(completion.poll().is_none());
-        drop(guard);
-        assert!(completion.is_woken() && completion.poll().is_some());
-    }
-}
-
-#[test]
-fn s5_7_an_interrupt_held_over_the_drop_of_its_child_never_waits_for_ever() {
-    // The node is kept: it runs until the parent is stopped.
-    let root = Swansong::new();
-    let child = root.child();
-    let (mut waits, guard) = (waiting(&child), child.guard());
-    drop(child);
-    assert_eq!(waits.poll(), None);
-    root.shut_down();
-    ended(&mut waits);
-    drop(guard);
-    // The node is collected: it ends, polled before or not, and holds no guard.
-    let root = Swansong::new();
-    let child = root.child();
-    let (mut waits, mut never) = (waiting(&child), child.interrupt(pending::<()>()));
-    let mut items = child.interrupt(0..3);
-    drop(child);
-    ended(&mut waits);
-    assert_eq!((now(&mut never), items.next()), (Some(None), None));
-    let after = never.guarded();
-    assert_eq!((root.state(), root.guard_count()), (Running, 0));
-    drop(after);
-}
-
-#[test]
-fn s5_7_any_depth_will_do() {
-    let root = Swansong::new();
-    let mut lowest = root.clone();
-    for _ in 0..1000 {
-        lowest = lowest.child();
-    }
-    let (mut waits, guard) = (waiting(&lowest), lowest.guard());
-    drop(lowest);
-    let mut completion = Watched::new(root.shut_down());
-    assert!(completion.poll().is_none());
-    ended(&mut waits);
-    drop(guard);
-    assert!(completion.is_woken() && completion.poll().is_some());
-}
-
-#[test]
-fn s5_8_dropping_the_last_handle_of_a_child_does_not_stop_it() {
-    let root = Swansong::new();
-    let child = root.child();
-    let below = child.child();
-    let (mut waits, mut under) = (waiting(&child), waiting(&below));
-    let guard = child.guard();
-    drop(child);
-    assert!(!waits.is_woken() && waits.poll().is_none() && under.poll().is_none());
-    assert_eq!((below.state(), root.state(), root.guard_count()), (Running, Running, 1));
-    drop(guard);
-    assert_eq!((below.state(), root.state(), root.guard_count()), (Running, Running, 0));
-}
-
-#[test]
-fn s5_8_with_guards_it_stays_as_it_is_until_the_parent_stops() {
-    for stops_before in [false, true] {
-        let root = Swansong::new();
-        let child = root.child();
-        let (mut waits, guard) = (waiting(&child), child.guard());
-        if stops_before {
-            child.shut_down();
+        waits.iter_mut().for_each(assert_ended);
+        assert_eq!((root.state(), root.guard_count()), (ShuttingDown, 2));
+        for guard in [guard, clone] {
+            assert!(completion.poll().is_none());
+            drop(guard);
         }
-        drop(child);
-        assert_eq!(waits.is_woken(), stops_before);
-        root.shut_down();
-        ended(&mut waits);
-        assert_eq!((root.state(), root.guard_count()), (ShuttingDown, 1));
-        drop(guard);
-        assert_eq!(root.state(), Complete);
+        assert!(completion.is_resolved());
+        assert_eq!((root.state(), root.guard_count()), (Complete, 0));
     }
-}
-
-#[test]
-fn s5_8_without_guards_and_completions_it_is_collected_and_its_interrupts_end() {
-    let root = Swansong::new();
-    let child = root.child();
-    let mut waits: Vec<_> = (0..10).map(|_| waiting(&child)).collect();
-    drop(child.clone());
-    assert!(waits.iter_mut().all(|it| it.poll().is_none()));
-    drop(child);
-    waits.iter_mut().for_each(ended);
-    assert_eq!(root.state(), Running);
-}
-
-#[test]
-fn s5_9_the_implicit_stop_of_a_root_goes_down_as_an_explicit_one() {
-    let root = Swansong::new();
-    let child = root.child();
-    let below = child.child();
-    let mut waits = [&root, &child, &below].map(waiting);
-    let guard = below.guard();
-    let mut completion = Watched::new(completion_of(&root));
-    assert!(completion.poll().is_none());
-    drop(root);
-    waits.iter_mut().for_each(ended);
-    assert_eq!((child.state(), below.state()), (ShuttingDown, ShuttingDown));
-    assert!(completion.poll().is_none(), "guards drain at their own pace");
-    drop(guard);
-    assert_eq!((child.state(), below.state()), (Complete, Complete));
-    assert!(completion.is_woken() && completion.poll().is_some());
-    assert_eq!(child.child().state(), Complete, "also what is made below later");
 }

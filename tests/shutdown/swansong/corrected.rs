@@ -1,15 +1,15 @@
-//! Where the document's own design does not keep what it promises.
+//! Promises that the document's own design does not keep.
 
-use super::{Start, Watched, completion_of, is_stopped, now};
+use super::{Start, Watched, completion_of, is_stopped, now, waiting};
 use crate::common::mpsc::{Receiver, Sender, channel};
 use crate::common::thread::yield_now;
-use crate::common::{Random, scaled_in_debug, within};
+use crate::common::{Random, scaled_in_debug, spin_loop, thread, within};
 use cygnet::shutdown::ShutdownState::{Complete, Running, ShuttingDown};
 use cygnet::shutdown::{Guard, Swansong};
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A root and a line of so many below it.
+/// A root and a line of `depth` descendants.
 fn line(depth: usize) -> Vec<Swansong> {
     let mut line = vec![Swansong::new()];
     for _ in 0..depth {
@@ -18,8 +18,8 @@ fn line(depth: usize) -> Vec<Swansong> {
     line
 }
 
-/// Takes a guard and drops it. Once the call has returned, every set that it is in has it until the drop begins,
-/// whatever others do meanwhile.
+/// Takes a guard and drops it. From the return of the call to the begin of the drop, every set that
+/// the guard belongs to contains it, whatever other threads do meanwhile.
 fn hold(at: &Swansong, above: &[Swansong]) {
     let guard = at.guard();
     let mut completions: Vec<_> = above.iter().map(completion_of).collect();
@@ -34,16 +34,16 @@ fn hold(at: &Swansong, above: &[Swansong]) {
     drop(guard);
 }
 
-/// The first guard of a child climbs its ancestors. A second one that finds the child taken, and returns, must find
-/// them taken too.
+/// The first guard of a child is counted in its ancestors. A second guard that finds the child
+/// counted must find the ancestors counted, too.
 #[test]
-fn corrected_no_state_is_complete_while_a_guard_lives_below() {
+fn no_state_is_complete_while_a_guard_lives_below() {
     let rounds = scaled_in_debug(2000);
     within(|| {
         for round in 0..rounds {
             let (line, start) = (line(1 + round % 4), Start::of(3));
             let lowest = line.last().unwrap();
-            crate::common::thread::scope(|s| {
+            thread::scope(|s| {
                 for _ in 0..2 {
                     s.spawn(|| {
                         start.wait();
@@ -53,7 +53,7 @@ fn corrected_no_state_is_complete_while_a_guard_lives_below() {
                     });
                 }
                 start.wait();
-                (0..round % 16).for_each(|_| crate::common::spin_loop());
+                (0..round % 16).for_each(|_| spin_loop());
                 line[0].shut_down().block();
             });
             assert!(line.iter().all(|it| it.state() == Complete && it.guard_count() == 0));
@@ -61,9 +61,9 @@ fn corrected_no_state_is_complete_while_a_guard_lives_below() {
     });
 }
 
-/// The longer the way up, the longer it takes; and whoever comes second asks at once.
+/// The longer the way up, the longer it takes. The second thread asks at once.
 #[test]
-fn corrected_nor_on_a_long_way_up_after_the_stop() {
+fn no_state_is_complete_while_guards_race_up_a_long_line() {
     let rounds = scaled_in_debug(20_000);
     within(|| {
         for depth in [1, 3, 30, 300] {
@@ -71,17 +71,16 @@ fn corrected_nor_on_a_long_way_up_after_the_stop() {
             let (root, lowest) = (&line[0], &line[depth]);
             let middle = line[depth.div_ceil(2)].child();
             root.shut_down();
-            crate::common::thread::scope(|s| {
+            thread::scope(|s| {
                 for n in 0..3 {
                     let (start, middle) = (&start, &middle);
                     s.spawn(move || {
                         start.wait();
                         for round in 0..rounds {
-                            // Both at the same place, or at places that meet on the way.
+                            // The same place, or places that meet on the way.
                             let at = if n * round % 3 == 1 { middle } else { lowest };
                             let guard = at.guard();
-                            let state = root.state();
-                            assert_eq!(state, ShuttingDown);
+                            assert_eq!(root.state(), ShuttingDown);
                             drop(guard);
                         }
                     });
@@ -92,16 +91,16 @@ fn corrected_nor_on_a_long_way_up_after_the_stop() {
     });
 }
 
-/// As above, with several branches, so that nodes in between become empty and not at once.
+/// With several branches, so that nodes in between become empty at different times.
 #[test]
-fn corrected_nor_if_guards_of_several_branches_come_and_go() {
+fn no_state_is_complete_while_guards_of_branches_come_and_go() {
     let rounds = scaled_in_debug(1000);
     within(|| {
         for round in 0..rounds {
             let above = line(2);
             let children = [above[2].child(), above[2].child()];
             let start = Start::of(4);
-            crate::common::thread::scope(|s| {
+            thread::scope(|s| {
                 let [left, right] = &children;
                 for (child, sets) in [(left, 3), (right, 3), (&above[1], 2)] {
                     let (sets, start) = (&above[..sets], &start);
@@ -121,10 +120,10 @@ fn corrected_nor_if_guards_of_several_branches_come_and_go() {
     });
 }
 
-/// There is always a guard somewhere below a root that has been stopped: each is taken before the one before it is
-/// dropped, in another place and by another thread.
+/// There is always a guard somewhere below a stopped root: each guard is taken before the previous
+/// one is dropped, in another place and by another thread.
 #[test]
-fn corrected_a_guard_handed_from_node_to_node_is_never_out_of_sight() {
+fn a_guard_handed_from_node_to_node_is_never_out_of_sight() {
     let (rounds, steps) = (scaled_in_debug(100), 100);
     within(|| {
         for round in 0..rounds {
@@ -145,7 +144,7 @@ fn corrected_a_guard_handed_from_node_to_node_is_never_out_of_sight() {
                     to.send(new).unwrap();
                 }
             };
-            crate::common::thread::scope(|s| {
+            thread::scope(|s| {
                 let (pass_on, over, seed) = (&pass_on, &over, 2 * round as u64 + 1);
                 s.spawn(move || {
                     pass_on(seed, &one, &to_other);
@@ -156,7 +155,7 @@ fn corrected_a_guard_handed_from_node_to_node_is_never_out_of_sight() {
                 s.spawn(move || pass_on(seed + 1, &other, &to_one));
                 while !over.load(Ordering::Acquire) {
                     let (state, resolved) = (root.state(), completion.poll().is_some());
-                    // What was seen before the last one went.
+                    // The looks came before the drop of the last guard.
                     if !over.load(Ordering::Acquire) {
                         assert!(state != Complete && !resolved);
                     }
@@ -169,20 +168,20 @@ fn corrected_a_guard_handed_from_node_to_node_is_never_out_of_sight() {
     });
 }
 
-/// Children by whose making a list of them would be swept.
+/// Makes children, which would sweep a list of children.
 fn many_children(of: &Swansong) {
     let children: Vec<_> = (0..200).map(|_| of.child()).collect();
     drop(children);
 }
 
 #[test]
-fn corrected_counts_have_the_guards_of_a_node_that_lost_its_handles_and_is_guarded_again() {
+fn counts_include_a_node_without_handles_that_is_guarded_again() {
     for stops in [false, true] {
         let root = Swansong::new();
         let child = root.child();
         let (interrupt, clone_of, completion) =
             (child.interrupt(pending::<()>()), child.guard(), completion_of(&child));
-        // A descendant's handle, a guard, and a completion keep it.
+        // The handle of a descendant, a guard, and a completion keep the child.
         let below = child.child();
         drop(child);
         if stops {
@@ -195,13 +194,13 @@ fn corrected_counts_have_the_guards_of_a_node_that_lost_its_handles_and_is_guard
         drop((clone_of, guards));
         many_children(&root);
         assert_eq!(root.guard_count(), 0);
-        // By a descendant, from nothing.
+        // A guard of a descendant, when there is none.
         let guard = below.guard();
         assert_eq!((root.guard_count(), root.state() == Complete), (1, false));
         drop((guard, below));
         many_children(&root);
         assert_eq!(root.guard_count(), 0);
-        // And by an interrupt, while a completion is all that keeps it.
+        // A guard of an interrupt, when only a completion keeps the child.
         let guarded = interrupt.guarded();
         let mut resolves = Watched::new(completion_of(&root));
         assert!(resolves.poll().is_none());
@@ -211,18 +210,17 @@ fn corrected_counts_have_the_guards_of_a_node_that_lost_its_handles_and_is_guard
         assert!(resolves.poll().is_none());
         drop(guarded);
         assert_eq!((root.guard_count(), root.state()), (0, Complete));
-        assert!(resolves.is_woken() && resolves.poll().is_some());
+        assert!(resolves.is_resolved());
         drop(completion);
     }
 }
 
 #[test]
-fn corrected_a_stop_finds_a_node_that_lost_its_handles_and_is_guarded_again() {
+fn a_stop_finds_a_node_without_handles_that_is_guarded_again() {
     let root = Swansong::new();
     let child = root.child();
     let below = child.child();
-    let mut waits = Watched::new(child.interrupt(pending::<()>()));
-    assert!(waits.poll().is_none());
+    let mut waits = waiting(&child);
     drop(child);
     drop(below.guard());
     many_children(&root);

@@ -1,12 +1,11 @@
 //! Handles, guards and the rest are dropped in every order.
 
 use super::model::{Part, World};
-use super::{Watched, completion_of};
-use crate::common::{Random, scaled_in_debug, within};
+use super::{Watched, assert_ended, completion_of, waiting};
+use crate::common::{Random, scaled_in_debug, thread, within};
 use cygnet::shutdown::Swansong;
-use std::future::pending;
 
-/// A root with two children, one of which has a child; and what is to be dropped of them.
+/// A root with two children, one of which has a child, and the parts of them to be dropped.
 fn small() -> (World, [(usize, Part); 7]) {
     let mut world = World::default();
     let root = world.root();
@@ -31,7 +30,7 @@ fn small() -> (World, [(usize, Part); 7]) {
     (world, parts)
 }
 
-/// All orders of so many, by Heap's algorithm (1963).
+/// All orders of `of` things, by Heap's algorithm (1963).
 fn orders(of: usize, show: &mut impl FnMut(&[usize])) {
     fn generate(k: usize, order: &mut [usize], show: &mut impl FnMut(&[usize])) {
         if k <= 1 {
@@ -51,7 +50,7 @@ fn a_small_tree_is_dropped_in_each_of_5040_orders() {
         let mut tried = 0;
         orders(7, &mut |order| {
             tried += 1;
-            // All of them where that takes no time, and some elsewhere.
+            // All orders on a fast machine, and some of them elsewhere.
             if tried % (5040 / scaled_in_debug(5040)) == 0 {
                 let (mut world, parts) = small();
                 for &n in order {
@@ -88,7 +87,7 @@ fn a_small_tree_is_stopped_anywhere_between_any_two_drops() {
     });
 }
 
-/// Each thread drops what it has got, as it comes.
+/// Each thread drops its share, in a random order.
 #[test]
 fn a_tree_is_dropped_by_several_threads_at_once() {
     within(|| {
@@ -100,15 +99,13 @@ fn a_tree_is_dropped_by_several_threads_at_once() {
             }
             let mut completion = Watched::new(completion_of(&nodes[0]));
             assert!(completion.poll().is_none());
-            let mut waits: Vec<_> =
-                nodes.iter().map(|it| Watched::new(it.interrupt(pending::<()>()))).collect();
-            assert!(waits.iter_mut().all(|it| it.poll().is_none()));
+            let mut waits: Vec<_> = nodes.iter().map(waiting).collect();
             let mut shares = [const { Vec::new() }; 3];
             for swansong in nodes {
                 shares[random.below(3) as usize].push((Some(swansong.guard()), None));
                 shares[random.below(3) as usize].push((None, Some(swansong)));
             }
-            crate::common::thread::scope(|s| {
+            thread::scope(|s| {
                 for (n, mut share) in shares.into_iter().enumerate() {
                     let mut random = Random((round * 3 + n) as u64 + 1);
                     s.spawn(move || {
@@ -118,8 +115,8 @@ fn a_tree_is_dropped_by_several_threads_at_once() {
                     });
                 }
             });
-            assert!(completion.is_woken() && completion.poll().is_some());
-            assert!(waits.iter_mut().all(|it| it.is_woken() && it.poll() == Some(None)));
+            assert!(completion.is_resolved());
+            waits.iter_mut().for_each(assert_ended);
         }
     });
 }

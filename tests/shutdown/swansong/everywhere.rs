@@ -1,8 +1,8 @@
-//! Without any runtime of ours: plain threads, the smallest executor, and tokio's.
+//! Without a runtime of cygnet: plain threads, the smallest executor, and tokio.
 
 use super::{Watched, block_on, completion_of, is_stopped};
 use crate::common::mpsc::channel;
-use crate::common::within;
+use crate::common::{thread, within};
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 use cygnet::shutdown::{Guard, Swansong};
 use cygnet::sync::{oneshot, unbounded};
@@ -10,10 +10,10 @@ use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
-fn threads_work_in_guards_until_they_are_told_and_all_have_ended_when_it_is_complete() {
+fn guarded_threads_have_ended_when_the_shutdown_is_complete() {
     within(|| {
         let (swansong, begun, ended) = (Swansong::new(), AtomicUsize::new(0), AtomicUsize::new(0));
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             for _ in 0..4 {
                 let (handle, guard) = (swansong.clone(), swansong.guard());
                 let (begun, ended) = (&begun, &ended);
@@ -21,14 +21,14 @@ fn threads_work_in_guards_until_they_are_told_and_all_have_ended_when_it_is_comp
                     let _guard = guard;
                     begun.fetch_add(1, Ordering::Relaxed);
                     for () in handle.interrupt(std::iter::repeat(())) {
-                        crate::common::thread::yield_now();
+                        thread::yield_now();
                     }
                     // Relaxed: the drop of the guard orders it.
                     ended.fetch_add(1, Ordering::Relaxed);
                 });
             }
             while begun.load(Ordering::Relaxed) < 4 {
-                crate::common::thread::yield_now();
+                thread::yield_now();
             }
             assert_eq!((swansong.state(), swansong.guard_count()), (Running, 4));
             swansong.shut_down().block();
@@ -43,7 +43,7 @@ fn guards_are_made_cloned_and_dropped_on_different_threads() {
         let root = Swansong::new();
         let child = root.child();
         let (give, given) = channel::<Guard>();
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             for _ in 0..3 {
                 let (give, child) = (give.clone(), &child);
                 s.spawn(move || {
@@ -56,39 +56,36 @@ fn guards_are_made_cloned_and_dropped_on_different_threads() {
         drop(give);
         assert_eq!([root.guard_count(), child.guard_count()], [300, 300]);
         let guards: Vec<_> = given.iter().collect();
-        let clones = crate::common::thread::scope(|s| s.spawn(|| guards.clone()).join().unwrap());
+        let clones = thread::scope(|s| s.spawn(|| guards.clone()).join().unwrap());
         assert_eq!(root.guard_count(), 600);
         let mut completion = Watched::new(root.shut_down());
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             s.spawn(|| drop(guards));
         });
         assert!(completion.poll().is_none());
         assert_eq!(root.guard_count(), 300);
-        crate::common::thread::spawn(|| drop(clones)).join().unwrap();
-        assert!(completion.is_woken() && completion.poll().is_some());
+        thread::spawn(|| drop(clones)).join().unwrap();
+        assert!(completion.is_resolved());
         assert_eq!((root.guard_count(), child.state()), (0, Complete));
     });
 }
 
-/// A thread that made guards may be gone when they are dropped.
 #[test]
 fn guards_outlive_the_thread_that_made_them() {
     within(|| {
         let root = Swansong::new();
         let guards: Vec<_> = (0..8)
-            .map(|_| {
-                crate::common::thread::scope(|s| s.spawn(|| root.child().guard()).join().unwrap())
-            })
+            .map(|_| thread::scope(|s| s.spawn(|| root.child().guard()).join().unwrap()))
             .collect();
         assert_eq!(root.guard_count(), 8);
         let mut completion = Watched::new(root.shut_down());
         assert!(completion.poll().is_none());
         drop(guards);
-        assert!(completion.is_woken() && completion.poll().is_some());
+        assert!(completion.is_resolved());
     });
 }
 
-/// By then the thread-locals of a library may have been dropped.
+/// The thread-locals of a library may have been dropped before the guard.
 #[test]
 fn a_guard_in_a_thread_local_is_dropped_with_its_thread() {
     crate::common::real!("thread-locals of OS threads");
@@ -97,8 +94,8 @@ fn a_guard_in_a_thread_local_is_dropped_with_its_thread() {
     }
     within(|| {
         let root = Swansong::new();
-        crate::common::thread::scope(|s| {
-            // The thread-local is there before the first guard on this thread in one case, and after it in the other.
+        thread::scope(|s| {
+            // The thread-local is made before the first guard on this thread, or after it.
             for early in [true, false] {
                 let root = &root;
                 s.spawn(move || {
@@ -119,7 +116,7 @@ fn a_swansong_in_a_static_serves_all_threads() {
     crate::common::real!("a static, of one run");
     static ALL: std::sync::LazyLock<Swansong> = std::sync::LazyLock::new(Swansong::new);
     within(|| {
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             for _ in 0..3 {
                 s.spawn(|| {
                     let child = ALL.child();
@@ -140,7 +137,7 @@ fn the_smallest_executor_will_do() {
     within(|| {
         let root = Swansong::new();
         let child = root.child();
-        let ended = crate::common::thread::scope(|s| {
+        let ended = thread::scope(|s| {
             let waits = s.spawn(|| block_on(root.guarded(child.interrupt(pending::<()>()))));
             child.shut_down();
             waits.join().unwrap()
@@ -149,7 +146,7 @@ fn the_smallest_executor_will_do() {
     });
 }
 
-/// What the example in a README would show: connections, requests in flight, and an orderly end.
+/// A server with connections, requests in flight, and an orderly end.
 #[test]
 fn tasks_of_tokio_are_interrupted_and_waited_for() {
     crate::common::real!("a foreign executor with threads of its own");
@@ -166,7 +163,7 @@ fn tasks_of_tokio_are_interrupted_and_waited_for() {
                     while let Some(Ok(answer)) = server.interrupt(asked.recv_async()).await {
                         served += 1;
                         let connection = server.child();
-                        // In flight until it has answered, whatever happens.
+                        // In flight until the answer.
                         tokio::spawn(connection.guarded(async move {
                             for _ in 0..10 {
                                 tokio::task::yield_now().await;
@@ -189,7 +186,7 @@ fn tasks_of_tokio_are_interrupted_and_waited_for() {
             }
             server.shut_down().await;
             assert_eq!((server.state(), server.guard_count()), (Complete, 0));
-            // All have been answered by now.
+            // All requests have been answered by now.
             for mut answered in answers {
                 answered.try_recv().unwrap();
             }
@@ -199,7 +196,7 @@ fn tasks_of_tokio_are_interrupted_and_waited_for() {
 }
 
 #[test]
-fn a_completion_takes_part_in_a_select_of_tokio_s() {
+fn a_completion_is_a_branch_of_a_tokio_select() {
     crate::common::real!("a foreign executor with threads of its own");
     within(|| {
         let runtime =

@@ -1,17 +1,17 @@
-//! Swansongs beside a plain model of them. After each operation all that can be seen of the one is compared with what
-//! the other says.
+//! Swansongs beside a plain model of them. After each operation everything visible is compared with
+//! the model.
 
 use super::{Watched, completion_of};
 use cygnet::shutdown::ShutdownState::{Complete, Running, ShuttingDown};
 use cygnet::shutdown::{Guard, Interrupt, ShutdownCompletion, ShuttingDown as Signal, Swansong};
 use std::future::{Pending, pending};
 
-/// Something that waits, and what it has said.
+/// A future that waits, and its answers so far.
 struct Waiting<F> {
     watched: Watched<F>,
-    /// Asked after each operation, and not only if somebody looks.
+    /// Polled after each operation.
     is_eager: bool,
-    /// Wakes before the last look, if that said that it waits.
+    /// The number of wakes before the last poll, if the future waited then.
     waits_since: Option<usize>,
     has_resolved: bool,
 }
@@ -21,10 +21,10 @@ impl<F: Future + Unpin> Waiting<F> {
         Waiting { watched: Watched::new(future), is_eager, waits_since: None, has_resolved: false }
     }
 
-    /// What it says is as expected, if anything is; what has resolved stays so; and what waited was woken.
+    /// Polls the future, and compares: a resolved future stays so, and a waiting future was woken.
     #[track_caller]
     fn look(&mut self, expected: Option<bool>) {
-        let wakes = self.watched.wakes.get();
+        let wakes = self.watched.called.count();
         let resolved = self.watched.poll().is_some();
         if let Some(expected) = expected {
             assert_eq!(resolved, expected || self.has_resolved);
@@ -32,12 +32,12 @@ impl<F: Future + Unpin> Waiting<F> {
         if resolved && let Some(before) = self.waits_since {
             assert!(wakes > before, "it was not woken");
         }
-        assert!(resolved || !self.has_resolved, "what has resolved waits again");
+        assert!(resolved || !self.has_resolved, "a resolved future waits again");
         self.has_resolved = resolved;
-        self.waits_since = (!resolved).then_some(self.watched.wakes.get());
+        self.waits_since = (!resolved).then_some(self.watched.called.count());
     }
 
-    /// From now on another waker.
+    /// Changes the waker.
     fn move_on(self) -> Waiting<F> {
         let watched = Watched::new(self.watched.future);
         Waiting { watched, waits_since: None, ..self }
@@ -46,7 +46,7 @@ impl<F: Future + Unpin> Waiting<F> {
 
 type Interrupted = Interrupt<Pending<()>>;
 
-/// One Swansong: what there is of it, and the little that has to be known.
+/// One Swansong with its parts, and the little that the model knows of it.
 struct Node {
     parent: Option<usize>,
     is_stopped: bool,
@@ -54,7 +54,7 @@ struct Node {
     guards: Vec<Guard>,
     completions: Vec<Waiting<ShutdownCompletion>>,
     signals: Vec<Waiting<Signal>>,
-    /// And whether each holds a guard.
+    /// The interrupts, and whether each holds a guard.
     interrupts: Vec<(Waiting<Interrupted>, bool)>,
 }
 
@@ -68,18 +68,18 @@ pub(crate) enum Part {
     Interrupt,
 }
 
-/// What the model says of a node.
+/// The answer of the model about a node.
 #[derive(Clone, Copy, Default)]
 struct Told {
     guards: usize,
-    /// Something keeps it that must; something keeps it that may.
+    /// Whether a part must keep the node, and whether a part may keep it.
     must_live: bool,
     may_live: bool,
 }
 
 #[derive(Default)]
 pub(crate) struct World {
-    /// Each after its parent.
+    /// In an order with parents first.
     nodes: Vec<Node>,
 }
 
@@ -171,7 +171,7 @@ impl World {
         self.stop(n);
     }
 
-    /// In the model only.
+    /// Stops a subtree in the model only.
     fn stop(&mut self, n: usize) {
         self.nodes[n].is_stopped = true;
         for below in n + 1..self.nodes.len() {
@@ -207,20 +207,20 @@ impl World {
         }
     }
 
-    /// Has an interrupt hold a guard.
+    /// Makes an interrupt hold a guard.
     pub(crate) fn guard_interrupt(&mut self, n: usize, at: usize) {
         let Told { must_live, may_live, .. } = self.told()[n];
         if must_live != may_live {
             return;
         }
         let (interrupt, was_guarded) = self.nodes[n].interrupts.swap_remove(at);
-        let Waiting { watched: Watched { future, wakes, waker }, .. } = interrupt;
-        let watched = Watched { future: future.guarded(), wakes, waker };
+        let Waiting { watched: Watched { future, called }, .. } = interrupt;
+        let watched = Watched { future: future.guarded(), called };
         let interrupt = Waiting { watched, ..interrupt };
         self.nodes[n].interrupts.push((interrupt, was_guarded || must_live));
     }
 
-    /// Has all that waits at a node look, with another waker.
+    /// Polls every waiting future of a node, with another waker.
     pub(crate) fn move_on(&mut self, n: usize) {
         let told = self.told();
         let node = &mut self.nodes[n];
@@ -251,7 +251,7 @@ impl World {
         told
     }
 
-    /// Compares.
+    /// Compares every node with the model.
     #[track_caller]
     pub(crate) fn check(&mut self) {
         let told = self.told();
@@ -282,11 +282,11 @@ impl Node {
         for it in self.completions.iter_mut().filter(|it| also_lazy || it.is_eager) {
             it.look(Some(is_complete));
         }
-        // One that waited at that moment has been told, and may be asked later, whatever has come since.
+        // A completion that waited at that moment has been woken, and may be polled later.
         for it in self.completions.iter_mut().filter(|it| is_complete && it.waits_since.is_some()) {
             it.has_resolved = true;
         }
-        // Of a node that may be gone or not, nothing is said but that it has been stopped.
+        // Of a node that may be gone or not, the model knows only whether it has been stopped.
         let goes_on = told.must_live.then_some(false);
         for it in self.signals.iter_mut().filter(|it| also_lazy || it.is_eager) {
             it.look(if self.is_stopped { Some(true) } else { goes_on });

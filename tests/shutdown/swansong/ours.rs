@@ -1,7 +1,7 @@
-//! What the document does not speak of: the wait for the stop alone, guards that are refused, and reports.
+//! Beyond the document: the wait for the stop alone, guards that are refused, and reports.
 
 use super::{Start, Watched, block_on, now, of_each_kind};
-use crate::common::{scaled_in_debug, within};
+use crate::common::{runtime, scaled_in_debug, thread, within};
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 // All of it: where another crate stands in for this one, what it lacks comes along.
 use cygnet::shutdown::*;
@@ -16,12 +16,12 @@ fn shutting_down_resolves_at_the_stop_and_waits_for_no_guard() {
             let mut signal = Watched::new(swansong.shutting_down());
             assert!(signal.poll().is_none());
             assert_eq!(swansong.state(), Running, "it only looks");
-            crate::common::thread::scope(|s| {
+            thread::scope(|s| {
                 s.spawn(|| swansong.shutting_down().block());
                 s.spawn(|| block_on(swansong.shutting_down()));
                 swansong.shut_down();
             });
-            assert!(signal.is_woken() && signal.poll().is_some() && signal.poll().is_some());
+            assert!(signal.is_resolved() && signal.poll().is_some());
             swansong.shutting_down().block();
             drop(guard);
         });
@@ -29,14 +29,14 @@ fn shutting_down_resolves_at_the_stop_and_waits_for_no_guard() {
 }
 
 #[test]
-fn shutting_down_sees_a_stop_from_above_and_the_end_of_the_last_handle_of_a_root() {
+fn shutting_down_sees_a_stop_from_above_and_the_end_of_a_root() {
     let root = Swansong::new();
     let child = root.child();
     let mut signals = [root.shutting_down(), child.shutting_down()].map(Watched::new);
     assert!(signals.iter_mut().all(|it| it.poll().is_none()));
     drop(root);
-    assert!(signals.iter_mut().all(|it| it.is_woken() && it.poll().is_some()));
-    // Also for a child that nothing else is left of.
+    assert!(signals.iter_mut().all(Watched::is_resolved));
+    // Also a signal of a child without handles.
     let root = Swansong::new();
     let mut signal = Watched::new(root.child().shutting_down());
     signal.poll();
@@ -59,7 +59,7 @@ fn try_guard_refuses_after_the_stop() {
     });
 }
 
-/// What try_guard gives has been given before the completion resolves, or not at all.
+/// `try_guard` succeeds before the completion resolves, or not at all.
 #[test]
 fn try_guard_beside_a_stop_never_lets_work_begin_after_the_completion() {
     let rounds = scaled_in_debug(1000);
@@ -68,7 +68,7 @@ fn try_guard_beside_a_stop_never_lets_work_begin_after_the_completion() {
             let root = Swansong::new();
             let child = if round % 2 == 0 { root.clone() } else { root.child() };
             let (start, told) = (Start::of(2), AtomicBool::new(false));
-            crate::common::thread::scope(|s| {
+            thread::scope(|s| {
                 s.spawn(|| {
                     start.wait();
                     loop {
@@ -78,8 +78,8 @@ fn try_guard_beside_a_stop_never_lets_work_begin_after_the_completion() {
                                 assert!(!over);
                                 assert_ne!(root.state(), Complete);
                                 drop(guard);
-                                // With one core, whoever stops it needs that.
-                                crate::common::thread::yield_now();
+                                // With one core, the thread that stops needs a turn.
+                                thread::yield_now();
                             }
                             None => return,
                         }
@@ -93,7 +93,7 @@ fn try_guard_beside_a_stop_never_lets_work_begin_after_the_completion() {
     });
 }
 
-/// The completion of one that has many below it, which the stop comes to one after the other.
+/// The stop comes to many children one after the other.
 #[test]
 fn try_guard_below_a_stop_never_lets_work_begin_after_the_completion() {
     within(|| {
@@ -101,12 +101,12 @@ fn try_guard_below_a_stop_never_lets_work_begin_after_the_completion() {
             let root = Swansong::new();
             let children: Vec<_> = (0..500).map(|_| root.child()).collect();
             let completion = super::completion_of(&root);
-            crate::common::thread::scope(|s| {
+            thread::scope(|s| {
                 s.spawn(|| {
                     completion.block();
                     assert!(children.iter().all(|child| child.try_guard().is_none()));
                 });
-                crate::common::thread::yield_now();
+                thread::yield_now();
                 root.shut_down();
             });
         }
@@ -114,7 +114,7 @@ fn try_guard_below_a_stop_never_lets_work_begin_after_the_completion() {
 }
 
 #[test]
-fn a_report_counts_the_guards_and_says_where_they_were_made_if_it_is_asked_to() {
+fn a_report_counts_guards_and_names_places_if_they_are_recorded() {
     let plain = Swansong::new();
     assert!(plain.guard_report().is_empty());
     let guards = (plain.guard(), plain.child().guard());
@@ -142,8 +142,8 @@ fn a_report_counts_the_guards_and_says_where_they_were_made_if_it_is_asked_to() 
 }
 
 #[test]
-fn the_text_of_a_report_has_a_line_for_each_place_and_for_the_unknown_ones() {
-    /// Without the ages.
+fn the_text_of_a_report_has_a_line_for_each_place() {
+    /// The lines of the text, without the ages.
     fn lines(report: &GuardReport) -> Vec<String> {
         let text = report.to_string();
         text.lines().map(|line| line.split(", the oldest").next().unwrap().to_owned()).collect()
@@ -168,9 +168,9 @@ fn the_text_of_a_report_has_a_line_for_each_place_and_for_the_unknown_ones() {
     assert_eq!(lines(&report), ["2 guards are left".to_owned(), at(2, &report)]);
     drop((guard, clone));
 
-    // Guarded tasks are known in any case.
+    // The places of guarded tasks are always known.
     within(|| {
-        let rt = crate::common::runtime(1);
+        let rt = runtime(1);
         let guard = rt.swansong().guard();
         let task = rt.spawn_guarded(cygnet::park);
         let (line, report) = (line!() - 1, rt.swansong().guard_report());

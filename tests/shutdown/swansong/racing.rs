@@ -1,28 +1,27 @@
-//! 5.6, and other races: what is ordered is seen, and whoever wins, the tree stays consistent.
+//! 5.6, and other races: ordered events are seen, and the tree stays consistent in any case.
 
-use super::{Start, Watched, block_on, completion_of, is_stopped, now};
+use super::{Start, Watched, block_on, completion_of, is_stopped, now, waiting};
 use crate::common::thread::yield_now;
-use crate::common::{scaled_in_debug, within};
+use crate::common::{scaled_in_debug, thread, within};
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 use cygnet::shutdown::Swansong;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// So many times, each with the number of the round.
+/// Runs `show` `n` times, with the number of the round.
 fn rounds(n: usize, show: impl Fn(usize) + Sync + Send) {
     within(|| (0..scaled_in_debug(n)).for_each(&show));
 }
 
 #[test]
-fn s5_6_a_child_made_before_the_stop_comes_to_see_it() {
+fn a_child_made_before_the_stop_eventually_sees_it() {
     rounds(500, |round| {
         let root = Swansong::new();
         let parent = if round % 2 == 0 { root.clone() } else { root.child() };
-        let child = crate::common::thread::scope(|s| s.spawn(|| parent.child()).join().unwrap());
-        let mut waits = Watched::new(child.interrupt(pending::<()>()));
-        assert!(waits.poll().is_none());
-        // Several may stop it at once: one of them goes down, and the others need not wait for that.
-        crate::common::thread::scope(|s| {
+        let child = thread::scope(|s| s.spawn(|| parent.child()).join().unwrap());
+        let mut waits = waiting(&child);
+        // Of several threads that stop it at once, one goes down, and the others do not wait for it.
+        thread::scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| root.shut_down());
             }
@@ -34,10 +33,10 @@ fn s5_6_a_child_made_before_the_stop_comes_to_see_it() {
 }
 
 #[test]
-fn s5_6_a_child_made_after_the_stop_is_stopped_from_birth() {
+fn a_child_made_after_the_stop_is_stopped_from_birth() {
     rounds(500, |_| {
         let (root, told) = (Swansong::new(), AtomicBool::new(false));
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             s.spawn(|| {
                 root.shut_down();
                 told.store(true, Ordering::Release);
@@ -56,10 +55,10 @@ fn s5_6_a_child_made_after_the_stop_is_stopped_from_birth() {
 }
 
 #[test]
-fn s5_6_children_that_are_made_while_the_parent_stops_are_stopped_and_delay_it_by_guards_only() {
+fn only_guards_of_children_made_during_the_stop_delay_it() {
     rounds(1000, |round| {
         let (root, start) = (Swansong::new(), Start::of(3));
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             let deep = s.spawn(|| {
                 start.wait();
                 let mut line = vec![root.child()];
@@ -72,7 +71,7 @@ fn s5_6_children_that_are_made_while_the_parent_stops_are_stopped_and_delay_it_b
             });
             start.wait();
             let mut completion = Watched::new(root.shut_down());
-            assert!(completion.poll().is_some(), "nobody has made a guard");
+            assert!(completion.poll().is_some(), "there was no guard");
             let children = [deep.join().unwrap(), wide.join().unwrap()].concat();
             for child in &children {
                 assert_eq!(child.state(), Complete);
@@ -87,12 +86,12 @@ fn s5_6_children_that_are_made_while_the_parent_stops_are_stopped_and_delay_it_b
 }
 
 #[test]
-fn s5_6_a_racing_guard_is_in_flight_or_not_and_the_completion_resolves_either_way() {
+fn the_completion_resolves_whenever_a_racing_guard_comes() {
     rounds(1000, |round| {
         let root = Swansong::new();
         let child = if round % 2 == 0 { root.child() } else { root.child().child() };
         let start = Start::of(3);
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| {
                     start.wait();
@@ -117,7 +116,7 @@ fn parents_and_children_that_are_stopped_at_once_all_complete() {
         let line = [root.child(), root.child().child(), root.clone()];
         let start = Start::of(line.len());
         let guard = line[1].guard();
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             for swansong in &line {
                 s.spawn(|| {
                     start.wait();
@@ -132,15 +131,14 @@ fn parents_and_children_that_are_stopped_at_once_all_complete() {
 }
 
 #[test]
-fn the_last_two_handles_of_a_root_go_at_once_and_it_is_stopped() {
+fn dropping_the_last_two_handles_of_a_root_at_once_stops_it() {
     rounds(1000, |_| {
         let root = Swansong::new();
         let (child, start) = (root.child(), Start::of(2));
         let (mut completion, guard) = (Watched::new(completion_of(&root)), root.guard());
         assert!(completion.poll().is_none());
-        let mut waits = Watched::new(root.interrupt(pending::<()>()));
-        assert!(waits.poll().is_none());
-        crate::common::thread::scope(|s| {
+        let waits = waiting(&root);
+        thread::scope(|s| {
             for handle in [root.clone(), root] {
                 let start = &start;
                 s.spawn(move || {
@@ -151,12 +149,12 @@ fn the_last_two_handles_of_a_root_go_at_once_and_it_is_stopped() {
         });
         assert!(is_stopped(&child) && waits.is_woken() && completion.poll().is_none());
         drop(guard);
-        assert!(completion.is_woken() && completion.poll().is_some());
+        assert!(completion.is_resolved());
     });
 }
 
 #[test]
-fn the_last_handle_goes_while_guards_are_cloned_and_none_is_lost() {
+fn no_guard_cloned_during_the_drop_of_the_last_handle_is_lost() {
     rounds(1000, |round| {
         let root = Swansong::new();
         let above = if round % 2 == 0 { None } else { Some(root.clone()) };
@@ -164,7 +162,7 @@ fn the_last_handle_goes_while_guards_are_cloned_and_none_is_lost() {
         let (guard, mut completion) =
             (last.guard(), completion_of(above.as_ref().unwrap_or(&last)));
         let start = Start::of(2);
-        let guards = crate::common::thread::scope(|s| {
+        let guards = thread::scope(|s| {
             let guards = s.spawn(|| {
                 start.wait();
                 let guards: Vec<_> = (0..4).map(|_| guard.clone()).collect();
@@ -188,12 +186,12 @@ fn the_last_handle_goes_while_guards_are_cloned_and_none_is_lost() {
 }
 
 #[test]
-fn an_interrupt_guarded_while_its_child_goes_holds_a_guard_or_is_over() {
+fn an_interrupt_guarded_while_its_child_goes_holds_a_guard_or_ends() {
     rounds(1000, |_| {
         let (root, start) = (Swansong::new(), Start::of(2));
         let child = root.child();
         let waits = child.interrupt(pending::<()>());
-        let mut waits = crate::common::thread::scope(|s| {
+        let mut waits = thread::scope(|s| {
             let guarded = s.spawn(|| {
                 start.wait();
                 waits.guarded()
@@ -202,7 +200,7 @@ fn an_interrupt_guarded_while_its_child_goes_holds_a_guard_or_is_over() {
             drop(child);
             guarded.join().unwrap()
         });
-        // A guard keeps the node, and so it goes on; without one it has gone.
+        // With a guard the node goes on, and without a guard it has gone.
         assert_eq!(root.guard_count(), usize::from(now(&mut waits).is_none()));
         drop(waits);
         assert_eq!((root.state(), root.guard_count()), (Running, 0));
@@ -215,7 +213,7 @@ fn guards_of_another_thread_end_a_blocking_wait_and_an_awaited_one() {
         let root = Swansong::new();
         let guards = [root.guard(), root.child().guard(), root.child().child().guard()];
         let start = Start::of(guards.len() + 2);
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             let (start, completion) = (&start, root.shut_down());
             for guard in guards {
                 s.spawn(move || {
@@ -229,7 +227,7 @@ fn guards_of_another_thread_end_a_blocking_wait_and_an_awaited_one() {
             });
             start.wait();
             if round % 2 == 0 {
-                // One that gives up takes nothing from the others.
+                // A wait that is given up takes nothing from the others.
                 let mut given_up = Watched::new(root.shut_down());
                 given_up.poll();
             }
@@ -245,7 +243,7 @@ fn an_interrupt_that_registers_while_it_stops_is_woken() {
         let root = Swansong::new();
         let child = if round % 2 == 0 { root.clone() } else { root.child() };
         let start = Start::of(3);
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| {
                     let interrupt = child.interrupt(pending::<()>());
@@ -263,11 +261,9 @@ fn an_interrupt_that_registers_while_it_stops_is_woken() {
 fn interrupts_that_are_dropped_while_it_stops_leave_nothing() {
     rounds(500, |_| {
         let (root, start) = (Swansong::new(), Start::of(2));
-        let mut waits: Vec<_> =
-            (0..8).map(|_| Watched::new(root.interrupt(pending::<()>()))).collect();
-        assert!(waits.iter_mut().all(|it| it.poll().is_none()));
-        let wakes: Vec<_> = waits.iter().map(|it| it.wakes.clone()).collect();
-        crate::common::thread::scope(|s| {
+        let waits: Vec<_> = (0..8).map(|_| waiting(&root)).collect();
+        let calls: Vec<_> = waits.iter().map(|it| it.called.calls.clone()).collect();
+        thread::scope(|s| {
             s.spawn(|| {
                 start.wait();
                 drop(waits);
@@ -275,20 +271,20 @@ fn interrupts_that_are_dropped_while_it_stops_leave_nothing() {
             start.wait();
             root.shut_down();
         });
-        // Told at most once; and nobody but this test has what it takes to tell them any more.
-        for wakes in wakes {
-            assert!(wakes.get() <= 1);
-            assert_eq!(std::sync::Arc::strong_count(&wakes), 1);
+        // Each waker was called at most once, and no clone of it is left.
+        for calls in calls {
+            assert!(calls.count.load(Ordering::Acquire) <= 1);
+            assert_eq!(std::sync::Arc::strong_count(&calls), 1);
         }
     });
 }
 
-/// A child that is made, used and dropped for each request, as a server does, while the parent stops.
+/// Makes, uses and drops a child for each request, as a server does, while the parent stops.
 #[test]
 fn children_that_come_and_go_while_the_parent_stops_leave_it_complete() {
     rounds(300, |_| {
         let (root, start, served) = (Swansong::new(), Start::of(3), AtomicUsize::new(0));
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| {
                     start.wait();

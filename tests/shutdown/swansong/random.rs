@@ -21,7 +21,7 @@ fn operate(world: &mut World, random: &mut Random) -> Option<()> {
         0..14 if !is_full => drop(world.child(one?)),
         0..22 => world.clone_handle(one?),
         22..36 => {
-            // A root with one handle is rather left alone: most would be over too soon.
+            // The last handle of a root is mostly left alone: else most rounds would be short.
             let (n, at) = part_of(world, random, Part::Handle)?;
             if world.count(n, Part::Handle) > 1 || random.below(3) == 0 {
                 world.drop_part(n, Part::Handle, at);
@@ -70,7 +70,7 @@ fn a_thousand_random_operations_do_what_the_plain_model_does() {
                 operate(&mut world, &mut random);
                 world.check();
             }
-            // All goes in some order.
+            // Everything is dropped in some order.
             let parts = [Part::Handle, Part::Guard, Part::Completion, Part::Signal];
             while let Some(part) = parts.iter().copied().find(|&part| !world.with(part).is_empty())
             {

@@ -1,4 +1,4 @@
-//! Wakers are foreign code: what a stop or the last guard calls may use the very tree that it is called from.
+//! Wakers are foreign code: a waker that a stop or the last guard calls may use the same tree.
 
 use super::{Watched, completion_of, is_stopped, now};
 use crate::common::Mutex;
@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Does something when it is woken for the first time.
+/// A waker that calls a function the first time.
 struct Doing<F>(Mutex<Option<F>>);
 
 impl<F: FnOnce() + Send> Wake for Doing<F> {
@@ -26,14 +26,14 @@ fn doing(what: impl FnOnce() + Send + 'static) -> Waker {
     Waker::from(Arc::new(Doing(Mutex::new(Some(what)))))
 }
 
-/// Polls a future that has to wait.
+/// Polls a future, which has to wait.
 #[track_caller]
 fn wait_by(future: &mut (impl Future + Unpin), waker: &Waker) {
     assert!(Pin::new(future).poll(&mut Context::from_waker(waker)).is_pending());
 }
 
 #[test]
-fn what_is_called_by_a_stop_makes_guards_and_children_and_stops() {
+fn a_waker_called_by_a_stop_may_make_guards_and_children_and_stop() {
     within(|| {
         let root = Swansong::new();
         let (child, made) = (root.child(), Arc::new(Mutex::new(Vec::new())));
@@ -69,7 +69,7 @@ fn what_is_called_by_a_stop_makes_guards_and_children_and_stops() {
 }
 
 #[test]
-fn what_is_called_by_the_last_guard_makes_guards_and_waits_again() {
+fn a_waker_called_by_the_last_guard_may_make_guards_and_wait() {
     within(|| {
         let root = Swansong::new();
         let child = root.child();
@@ -93,9 +93,8 @@ fn what_is_called_by_the_last_guard_makes_guards_and_waits_again() {
     });
 }
 
-/// The stop has not come so far.
 #[test]
-fn what_is_called_by_a_stop_gets_no_guard_of_what_is_still_to_be_stopped_by_it() {
+fn a_waker_called_by_a_stop_gets_no_guard_below_it() {
     within(|| {
         let root = Swansong::new();
         let below = root.child().child();
@@ -113,9 +112,9 @@ fn what_is_called_by_a_stop_gets_no_guard_of_what_is_still_to_be_stopped_by_it()
     });
 }
 
-/// There are so many that they are not all told at once.
+/// There are too many waiters to be woken in one batch.
 #[test]
-fn a_guard_made_while_the_end_is_told_delays_what_was_made_after_it() {
+fn a_guard_made_while_waiters_are_woken_delays_later_waiters() {
     within(|| {
         let root = Swansong::new();
         let (first, waiting) = (root.guard(), Arc::new(Mutex::new(None)));
@@ -137,13 +136,13 @@ fn a_guard_made_while_the_end_is_told_delays_what_was_made_after_it() {
         assert!(now(&mut completion).is_some());
         assert!(later.poll().is_none(), "complete, and a guard is there");
         drop(guard);
-        assert!(later.is_woken() && later.poll().is_some());
-        assert!(others.iter_mut().all(|other| other.is_woken() && other.poll().is_some()));
+        assert!(later.is_resolved());
+        assert!(others.iter_mut().all(|other| other.is_resolved()));
     });
 }
 
 #[test]
-fn what_is_called_by_a_stop_drops_handles_and_interrupts() {
+fn a_waker_called_by_a_stop_may_drop_handles_and_interrupts() {
     within(|| {
         let root = Swansong::new();
         let above = root.child();
@@ -151,14 +150,14 @@ fn what_is_called_by_a_stop_drops_handles_and_interrupts() {
         let mut waits: Vec<_> = children.iter().map(|it| it.interrupt(pending::<()>())).collect();
         waits.iter_mut().for_each(|it| wait_by(it, Waker::noop()));
         let mut first = above.interrupt(pending::<()>());
-        // The handles that the stop has still to go through, and what would be woken.
+        // The stop would still go through the handles and wake the interrupts.
         wait_by(&mut first, &doing(move || drop((children, waits))));
         above.shut_down().block();
         assert_eq!((above.state(), root.state()), (Complete, Running));
     });
 }
 
-/// The last handle of a root is in the waker of its own interrupt, and goes with it.
+/// The waker of an interrupt holds the last handle of its root.
 #[test]
 fn a_waker_may_hold_the_last_handle() {
     struct Holds {
@@ -181,7 +180,7 @@ fn a_waker_may_hold_the_last_handle() {
     });
 }
 
-/// A future that drops the last handle while it is polled is told so by the same poll, or by the next.
+/// A future drops the last handle during a poll. The same poll ends, or the next one.
 #[test]
 fn an_interrupted_future_may_drop_the_last_handle() {
     within(|| {

@@ -1,72 +1,71 @@
-//! Inside of tasks: whoever waits parks its task, and not its worker.
+//! Inside of tasks: a wait parks the task, and not the worker.
 
 use super::{completion_of, is_stopped};
-use crate::common::{self, eventually, scaled_in_debug, with_each};
+use crate::common::{eventually, in_task, parks, runtime, scaled_in_debug, thread, with_each};
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 use cygnet::shutdown::Swansong;
 use cygnet::{scope, spawn, wait, yield_now};
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A wait of a task for a completion.
+/// A wait of a task.
 type Wait = fn(&Swansong);
 
-const WAITS: [Wait; 4] = [
-    |swansong| wait(completion_of(swansong)).unwrap(),
-    |swansong| completion_of(swansong).block(),
-    |swansong| wait(swansong.clone()).unwrap(),
-    |swansong| swansong.clone().block_on_shutdown_completion(),
-];
+/// The workers run as many turns as it takes for all tasks to wait.
+fn take_turns() {
+    (0..10).for_each(|_| yield_now().unwrap());
+}
 
 #[test]
 fn a_task_that_waits_for_the_completion_lets_others_run() {
-    with_each(|rt| {
-        for waits in WAITS {
-            rt.block_on(|| {
-                let (root, ended) = (Swansong::new(), AtomicUsize::new(0));
-                let guard = root.child().guard();
-                scope(|s| {
-                    for _ in 0..3 {
-                        s.spawn(|| {
-                            waits(&root);
-                            ended.fetch_add(1, Ordering::Relaxed);
-                        });
-                    }
-                    // As many turns as it takes for all of them to wait, on the one worker there may be.
-                    (0..10).for_each(|_| yield_now().unwrap());
-                    root.shut_down();
-                    (0..10).for_each(|_| yield_now().unwrap());
-                    assert_eq!(ended.load(Ordering::Relaxed), 0);
-                    drop(guard);
-                });
-                assert_eq!(ended.load(Ordering::Relaxed), 3);
+    let waits: [Wait; 4] = [
+        |swansong| wait(completion_of(swansong)).unwrap(),
+        |swansong| completion_of(swansong).block(),
+        |swansong| wait(swansong.clone()).unwrap(),
+        |swansong| swansong.clone().block_on_shutdown_completion(),
+    ];
+    in_task(|_| {
+        for waits in waits {
+            let (root, ended) = (Swansong::new(), AtomicUsize::new(0));
+            let guard = root.child().guard();
+            scope(|s| {
+                for _ in 0..3 {
+                    s.spawn(|| {
+                        waits(&root);
+                        ended.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+                take_turns();
+                root.shut_down();
+                take_turns();
+                assert_eq!(ended.load(Ordering::Relaxed), 0);
+                drop(guard);
             });
+            assert_eq!(ended.load(Ordering::Relaxed), 3);
         }
     });
 }
 
 #[test]
 fn a_task_that_waits_for_the_stop_lets_others_run() {
-    with_each(|rt| {
-        let waits: [Wait; 2] =
-            [|it| wait(it.shutting_down()).unwrap(), |it| it.shutting_down().block()];
+    let waits: [Wait; 2] =
+        [|it| wait(it.shutting_down()).unwrap(), |it| it.shutting_down().block()];
+    in_task(|_| {
         for waits in waits {
-            rt.block_on(|| {
-                let root = Swansong::new();
-                let guard = root.guard();
-                scope(|s| {
-                    s.spawn(|| waits(&root));
-                    (0..10).for_each(|_| yield_now().unwrap());
-                    root.shut_down();
-                });
-                drop(guard);
+            let root = Swansong::new();
+            let guard = root.guard();
+            scope(|s| {
+                s.spawn(|| waits(&root));
+                take_turns();
+                root.shut_down();
             });
+            drop(guard);
         }
     });
 }
 
 #[test]
-fn tasks_that_are_interrupted_end_and_those_in_guards_are_waited_for() {
+fn interrupted_tasks_end_and_guarded_tasks_are_waited_for() {
     with_each(|rt| {
         let (root, worked) = (Swansong::new(), AtomicUsize::new(0));
         rt.block_on(|| {
@@ -74,7 +73,7 @@ fn tasks_that_are_interrupted_end_and_those_in_guards_are_waited_for() {
                 for n in 0..20 {
                     let child = root.child();
                     let worked = &worked;
-                    // The guard is taken before the task has started, and goes wherever it goes.
+                    // The guard is taken before the task has started, and goes with it.
                     let guard = child.guard();
                     s.spawn(move || {
                         let _guard = guard;
@@ -98,16 +97,15 @@ fn tasks_that_are_interrupted_end_and_those_in_guards_are_waited_for() {
     });
 }
 
-/// A wait that is cut short leaves nothing behind, and stops nothing.
 #[test]
-fn a_task_that_is_cancelled_while_it_waits_for_the_completion_changes_nothing() {
+fn a_cancelled_wait_for_the_completion_changes_nothing() {
     with_each(|rt| {
         let root = Swansong::new();
         let guard = root.guard();
-        let before = common::parks(rt);
+        let before = parks(rt);
         let handle = root.clone();
         let task = rt.spawn(move || wait(completion_of(&handle)).is_err());
-        eventually("it waits", || common::parks(rt) > before);
+        eventually("it waits", || parks(rt) > before);
         task.cancel("enough");
         assert!(task.join().unwrap());
         assert_eq!((root.state(), root.guard_count()), (Running, 1));
@@ -117,7 +115,6 @@ fn a_task_that_is_cancelled_while_it_waits_for_the_completion_changes_nothing() 
     });
 }
 
-/// A guard belongs to no task: a task that is cancelled, or panics, drops what it has.
 #[test]
 fn guards_of_tasks_that_are_cancelled_or_panic_are_dropped() {
     with_each(|rt| {
@@ -140,7 +137,7 @@ fn guards_of_tasks_that_are_cancelled_or_panic_are_dropped() {
     });
 }
 
-/// Makes guards below `at` until it is stopped, and some more after that.
+/// Makes guards below `at` until it is stopped, and a minimum number in any case.
 fn work(at: &Swansong, give_way: fn()) {
     let (mut taken, count) = (0, scaled_in_debug(500));
     while taken < count || !is_stopped(at) {
@@ -158,7 +155,7 @@ fn work(at: &Swansong, give_way: fn()) {
 #[test]
 fn tasks_of_two_runtimes_and_threads_share_a_tree() {
     with_each(|rt| {
-        let (root, other) = (Swansong::new(), common::runtime(2));
+        let (root, other) = (Swansong::new(), runtime(2));
         let in_tasks = |rt: &cygnet::Runtime| {
             rt.block_on(|| {
                 scope(|tasks| {
@@ -168,17 +165,17 @@ fn tasks_of_two_runtimes_and_threads_share_a_tree() {
                 });
             });
         };
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             s.spawn(|| in_tasks(rt));
             s.spawn(|| in_tasks(&other));
-            s.spawn(|| work(&root.child(), crate::common::thread::yield_now));
+            s.spawn(|| work(&root.child(), thread::yield_now));
             s.spawn(|| root.shut_down().block());
         });
         assert_eq!((root.state(), root.guard_count()), (Complete, 0));
     });
 }
 
-/// A task may end on another worker than it was begun for, and a guard on another than it was made on.
+/// A guard may be dropped on another worker than it was made on.
 #[test]
 fn guards_go_from_worker_to_worker() {
     with_each(|rt| {
