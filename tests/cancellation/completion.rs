@@ -1,15 +1,15 @@
 //! The ways a task can end, and what has happened by then.
 
 use crate::common::mpsc::channel;
-use crate::common::{Drops, eventually, give_way_until, in_task, parks, payload_of, with_each};
+use crate::common::{
+    Count, Drops, Flag, eventually, give_way_until, in_task, parks, payload_of, with_each,
+};
 use crate::{Log, give_way_until_parked, receive};
 use cygnet::{
     JoinError, Reason, cancel_handle, checkpoint, park, scope, spawn, spawn_local, unparker,
     yield_now,
 };
 use std::panic::resume_unwind;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 #[test]
 fn a_joiner_gets_the_result_or_the_panic_of_the_body() {
@@ -161,7 +161,7 @@ fn a_child_s_values_are_dropped_before_its_parent_goes_on() {
 #[test]
 fn a_task_that_never_starts_drops_its_captures_once() {
     in_task(|_| {
-        let (drops, ran) = (Drops::new(), &AtomicUsize::new(0));
+        let (drops, ran) = (Drops::new(), Count::new());
         for n in 0..20 {
             let captured = drops.guard();
             // The scope is cancelled, or the handle is dropped and the task may start.
@@ -170,14 +170,14 @@ fn a_task_that_never_starts_drops_its_captures_once() {
                     s.cancel("before its start");
                 }
                 let task = s.spawn(move || {
-                    ran.fetch_add(usize::from(n % 2 == 0), Ordering::Relaxed);
+                    ran.add(usize::from(n % 2 == 0));
                     drop(captured);
                 });
                 let handle = task.cancel_handle();
                 drop(task);
                 handle
             });
-            assert_eq!((ran.load(Ordering::Relaxed), drops.left(), drops.count()), (0, 0, n + 1));
+            assert_eq!((ran.get(), drops.left(), drops.count()), (0, 0, n + 1));
             drop(handle);
             assert_eq!(drops.count(), n + 1);
         }
@@ -187,12 +187,12 @@ fn a_task_that_never_starts_drops_its_captures_once() {
             for _ in 0..100 {
                 let captured = drops.guard();
                 s.spawn(move || {
-                    ran.fetch_add(1, Ordering::Relaxed);
+                    ran.up();
                     drop(captured);
                 });
             }
         });
-        assert_eq!((ran.load(Ordering::Relaxed), drops.left(), drops.count()), (0, 0, 120));
+        assert_eq!((ran.get(), drops.left(), drops.count()), (0, 0, 120));
         let captured = std::rc::Rc::new(());
         let count = std::rc::Rc::downgrade(&captured);
         scope(|_| drop(spawn_local(move || drop(captured))));
@@ -226,20 +226,19 @@ fn a_result_that_is_not_taken_is_dropped_and_its_memory_returns() {
 #[test]
 fn a_task_whose_joiner_was_cancelled_still_ends_before_its_parent() {
     in_task(|_| {
-        let [begun, gone] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        let (begins, goes) = (begun.clone(), gone.clone());
+        let (begun, gone) = (Flag::new(), Flag::new());
         let joiner = spawn(move || {
             let joined = spawn(move || {
-                begins.store(true, Ordering::Release);
+                begun.set();
                 let cut = park().is_err();
-                goes.store(true, Ordering::Release);
+                gone.set();
                 cut
             });
             matches!(joined.join(), Ok(true) | Err(JoinError::Cancelled(_)))
         });
-        give_way_until(|| begun.load(Ordering::Acquire));
+        begun.wait();
         joiner.cancel("enough");
         assert!(joiner.join().unwrap());
-        assert!(gone.load(Ordering::Acquire));
+        assert!(gone.get());
     });
 }

@@ -1,21 +1,16 @@
 //! Trees as large and as deep as memory allows: nothing recurses.
 
 use crate::common::mpsc::channel;
-use crate::common::{Drops, eventually, mpsc, parks, scaled_in_debug, with};
+use crate::common::{Count, Drops, eventually, mpsc, parks, scaled_in_debug, with};
 use cygnet::{JoinError, park, spawn};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
 fn a_chain_a_million_deep_is_cancelled_completes_and_is_released() {
     // The closure of each task but the last has returned, and the task waits for its child.
-    fn descend(n: usize, drops: Drops, bottom: mpsc::Sender<()>, told: Arc<AtomicUsize>) {
+    fn descend(n: usize, drops: Drops, bottom: mpsc::Sender<()>, told: Count) {
         if n == 0 {
             bottom.send(()).unwrap();
-            if park().is_err() {
-                told.fetch_add(1, Ordering::Relaxed);
-            }
-            return;
+            return told.add(usize::from(park().is_err()));
         }
         let guard = drops.guard();
         spawn(move || {
@@ -26,11 +21,11 @@ fn a_chain_a_million_deep_is_cancelled_completes_and_is_released() {
     }
     let deep = scaled_in_debug(1_000_000);
     with(&[1, 2, 8], |rt| {
-        let (drops, told) = (Drops::new(), Arc::new(AtomicUsize::new(0)));
+        let (drops, told) = (Drops::new(), Count::new());
         let (bottom, reached) = channel();
         let before = parks(rt);
         let root = rt.spawn({
-            let (drops, told) = (drops.clone(), told.clone());
+            let drops = drops.clone();
             move || descend(deep, drops, bottom, told)
         });
         reached.recv().unwrap();
@@ -38,7 +33,7 @@ fn a_chain_a_million_deep_is_cancelled_completes_and_is_released() {
         assert!(!root.is_finished());
         root.cancel("enough");
         root.join().unwrap();
-        assert_eq!((told.load(Ordering::Relaxed), drops.count()), (1, deep));
+        assert_eq!((told.get(), drops.count()), (1, deep));
     });
 }
 

@@ -2,16 +2,14 @@
 
 use crate::common::mpsc::channel;
 use crate::common::{
-    Calls, in_task, in_task_and_many, parks, runtime, scaled_in_debug, thread, with, with_each,
-    with_each_and_many, within,
+    Calls, Flag, in_task, in_task_and_many, parks, runtime, scaled_in_debug, thread, with,
+    with_each, with_each_and_many, within,
 };
 use crate::{give_way_until_parked, parked, until_parked};
 use cygnet::{
     CancelHandle, Cancelled, HookGuard, Reason, cancel_handle, checkpoint, ignore_cancellation,
     on_cancel, park, scope, sleep, spawn, timeout,
 };
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[test]
@@ -114,50 +112,32 @@ fn a_hook_of_a_cancelled_task_is_never_told_of_its_end() {
 
 /// The canceller calls hooks one after the other, and the tasks that it has woken run meanwhile.
 #[test]
-fn a_guard_dropped_before_the_canceller_comes_tells_of_the_cancel() {
+fn guards_and_scopes_that_end_before_the_canceller_comes_tell_of_the_cancel() {
     with_each(|rt| {
         let calls = Calls::default();
-        let (dropped, until_dropped) = channel();
-        let root = rt.spawn({
-            let calls = calls.clone();
-            move || {
-                on_cancel(move |_| until_dropped.recv().unwrap()).keep();
-                let child = spawn(move || {
-                    let guard = on_cancel(calls.clone());
-                    on_cancel(calls).keep();
+        let seen = calls.clone();
+        let (ended, until_ended) = channel();
+        let root = rt.spawn(move || {
+            on_cancel(move |_| until_ended.recv().unwrap()).keep();
+            spawn(move || {
+                let guard = on_cancel(calls.clone());
+                on_cancel(calls).keep();
+                let of_scope = Calls::default();
+                scope(|_| {
+                    on_cancel(of_scope.clone()).keep();
                     assert!(park().is_err());
-                    drop(guard);
-                    dropped.send(()).unwrap();
                 });
-                assert!(park().is_err());
-                child.detach();
-            }
+                assert_eq!(of_scope.get(), (1, 0));
+                drop(guard);
+                ended.send(()).unwrap();
+            })
+            .detach();
+            assert!(park().is_err());
         });
         until_parked(rt, 2);
         root.cancel("enough");
         root.join().unwrap();
-        assert_eq!(calls.get(), (2, 0));
-    });
-}
-
-#[test]
-fn a_scope_that_ends_before_the_canceller_comes_tells_of_the_cancel() {
-    with_each(|rt| {
-        let (seen, until_seen) = channel();
-        let root = rt.spawn(move || {
-            on_cancel(move |_| until_seen.recv().unwrap()).keep();
-            let calls = Calls::default();
-            scope(|_| {
-                on_cancel(calls.clone()).keep();
-                assert!(park().is_err());
-            });
-            let called = calls.get();
-            seen.send(()).unwrap();
-            called
-        });
-        until_parked(rt, 1);
-        root.cancel("enough");
-        assert_eq!(root.join().unwrap(), (1, 0));
+        assert_eq!(seen.get(), (2, 0));
     });
 }
 
@@ -227,21 +207,20 @@ fn a_hook_may_cancel_others_and_drop_guards_and_its_own_guard() {
 fn dropping_a_guard_on_another_thread_waits_for_a_running_hook() {
     with(&[1, 2], |rt| {
         let (begun, begins) = channel();
-        let over = Arc::new(AtomicBool::new(false));
-        let ends = over.clone();
+        let over = Flag::new();
         let (give, guards) = channel::<HookGuard>();
         let foreign = thread::spawn(move || {
-            let guard: HookGuard = guards.recv().unwrap();
+            let guard = guards.recv().unwrap();
             begins.recv().unwrap();
             drop(guard);
-            over.load(Ordering::Acquire)
+            over.get()
         });
         rt.block_on(|| {
             scope(|s| {
                 let hook = on_cancel(move |_: Cancelled| {
                     begun.send(()).unwrap();
                     thread::sleep(Duration::from_millis(20));
-                    ends.store(true, Ordering::Release);
+                    over.set();
                 });
                 give.send(hook).unwrap();
                 s.cancel("enough");

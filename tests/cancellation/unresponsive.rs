@@ -1,24 +1,21 @@
 //! Tasks that take no notice of a cancel: they give way to other tasks, and the metrics name them.
 
-use crate::common::{give_way_until, in_task, mpsc};
+use crate::common::{Flag, give_way_until, in_task, mpsc};
 use cygnet::{Task, checkpoint, park, sleep, spawn, task, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A task that calls `wait` until `stop`, and says when it has begun.
 struct Deaf {
     task: Task<()>,
-    begun: Arc<AtomicBool>,
-    stop: Arc<AtomicBool>,
+    begun: Flag,
+    stop: Flag,
 }
 
 fn deaf(name: &str, wait: fn()) -> Deaf {
-    let [begun, stop] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-    let (tell, stopped) = (begun.clone(), stop.clone());
+    let (begun, stop) = (Flag::new(), Flag::new());
     let task = task().name(name).spawn(move || {
-        while !stopped.load(Ordering::Acquire) {
-            tell.store(true, Ordering::Release);
+        while !stop.get() {
+            begun.set();
             wait();
         }
     });
@@ -36,7 +33,7 @@ fn a_task_that_calls_waits_in_a_loop_gives_way_and_is_named() {
     for (name, wait) in waits {
         in_task(|rt| {
             let Deaf { task, begun, stop } = deaf(name, wait);
-            give_way_until(|| begun.load(Ordering::Acquire));
+            begun.wait();
             task.cancel("enough");
             // One worker suffices: each of the waits lets the other tasks run.
             give_way_until(|| !rt.metrics().unresponsive.is_empty());
@@ -45,7 +42,7 @@ fn a_task_that_calls_waits_in_a_loop_gives_way_and_is_named() {
             assert!(named.refusals >= 100);
             assert!(named.spawned_at.file().ends_with("unresponsive.rs"));
             assert!(named.to_string().contains(name), "{named}");
-            stop.store(true, Ordering::Release);
+            stop.set();
             task.join().unwrap();
             assert!(rt.metrics().unresponsive.is_empty(), "it has ended");
         });

@@ -1,10 +1,8 @@
 //! `Cancelled::unwind`, which ends the task without a panic message.
 
-use crate::common::{Drops, panic_of, runtime, spin_loop, thread, with_each, within};
+use crate::common::{Count, Drops, panic_of, runtime, spin_loop, thread, with_each, within};
 use crate::until_parked;
 use cygnet::{Builder, JoinError, Runtime, checkpoint, join, park, scope, spawn};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Parks, deep down, and unwinds when it is cancelled.
 fn deep_down(levels: usize, drops: &Drops) {
@@ -39,17 +37,8 @@ fn an_unwinding_ends_the_task_and_drops_the_values_of_its_frames() {
 #[test]
 fn an_unwinding_is_no_panic_for_a_scope_or_for_the_panic_handler() {
     within(|| {
-        let told = Arc::new(AtomicUsize::new(0));
-        let rt = Builder::new()
-            .workers(2)
-            .on_panic({
-                let told = told.clone();
-                move |_| {
-                    told.fetch_add(1, Ordering::Relaxed);
-                }
-            })
-            .build()
-            .unwrap();
+        let panics = Count::new();
+        let rt = Builder::new().workers(2).on_panic(move |_| panics.up()).build().unwrap();
         let unwinds = || checkpoint().unwrap_or_else(|cancelled| cancelled.unwind());
         rt.block_on(|| {
             scope(|s| {
@@ -70,7 +59,7 @@ fn an_unwinding_is_no_panic_for_a_scope_or_for_the_panic_handler() {
             .detach();
         });
         drop(rt);
-        assert_eq!(told.load(Ordering::Relaxed), 0);
+        assert_eq!(panics.get(), 0);
     });
 }
 

@@ -3,7 +3,8 @@
 
 use crate::common::mpsc::channel;
 use crate::common::{
-    Drops, Mutex, Random, eventually, in_task, runtime, scaled_in_debug, thread, with_each, within,
+    Count, Drops, Mutex, Random, eventually, in_task, runtime, scaled_in_debug, thread, with_each,
+    within,
 };
 use crate::until_parked;
 use cygnet::sync::Event;
@@ -111,12 +112,11 @@ fn tasks_of_all_kinds_end_before_their_watchers() {
         [|| (), || yield_now().unwrap(), || spawn(|| yield_now().unwrap()).detach()];
     in_task(|rt| {
         let kinds = 7;
-        let (told, count) = (Arc::new(AtomicUsize::new(0)), scaled_in_debug(700).max(kinds));
+        let (told, count) = (Count::new(), scaled_in_debug(700).max(kinds));
         let watch = |handle: CancelHandle| {
-            let told = Arc::clone(&told);
             rt.spawn(move || {
                 assert_eq!(why(handle.cancelled_async()), None);
-                told.fetch_add(1, Ordering::Relaxed);
+                told.up();
             })
         };
         let watchers: Vec<_> = (0..count)
@@ -153,7 +153,7 @@ fn tasks_of_all_kinds_end_before_their_watchers() {
             })
             .collect();
         watchers.into_iter().for_each(|watcher| watcher.join().unwrap());
-        assert_eq!(told.load(Ordering::Relaxed), count);
+        assert_eq!(told.get(), count);
     });
 }
 

@@ -1,38 +1,32 @@
 //! A handle of a task tells of cancels of its ancestors while the task computes and does not ask.
 
 use crate::common::mpsc::{Sender, channel};
-use crate::common::{Random, eventually, scaled_in_debug, spin_loop, thread, with_each};
+use crate::common::{Flag, Random, eventually, scaled_in_debug, spin_loop, thread, with_each};
 use crate::watching::{begun, explicit, poll, why};
 use cygnet::{CancelHandle, Reason, cancel_handle, scope, spawn, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 /// Runs a chain of tasks, each joined by its parent. The last one computes until it may end. No
 /// task asks for a cancel, and the tasks that are called in place never wait.
-fn compute_below(depth: usize, give: &Sender<CancelHandle>, may_end: Arc<AtomicBool>) {
+fn compute_below(depth: usize, give: &Sender<CancelHandle>, may_end: Flag) {
     if depth > 0 {
         let theirs = give.clone();
         let below = spawn(move || compute_below(depth - 1, &theirs, may_end));
         give.send(below.cancel_handle()).unwrap();
         let _ = below.join();
     } else {
-        while !may_end.load(Ordering::Acquire) {
-            spin_loop();
-        }
+        may_end.spin();
     }
 }
 
 /// Starts a chain of `depth` tasks, and calls `look` with their handles and a cancel of the first.
 fn with_computing(depth: usize, look: impl Fn(&[CancelHandle], &dyn Fn()) + Sync) {
     with_each(|rt| {
-        let (give, handles) = channel();
-        let may_end = Arc::new(AtomicBool::new(false));
-        let until = Arc::clone(&may_end);
-        let top = rt.spawn(move || compute_below(depth, &give, until));
+        let ((give, handles), may_end) = (channel(), Flag::new());
+        let top = rt.spawn(move || compute_below(depth, &give, may_end));
         let handles: Vec<_> = (0..depth).map(|_| handles.recv().unwrap()).collect();
         look(&handles, &|| top.cancel("enough"));
-        may_end.store(true, Ordering::Release);
+        may_end.set();
         let _ = top.join();
         for handle in &handles {
             assert!(handle.is_cancelled(), "also after the end");
@@ -95,15 +89,11 @@ fn a_handle_says_that_an_ancestor_is_cancelled_while_the_task_computes() {
 #[test]
 fn a_task_that_has_not_started_is_watched_too() {
     with_each(|rt| {
-        let (give, handles) = channel();
-        let may_end = Arc::new(AtomicBool::new(false));
-        let until = Arc::clone(&may_end);
+        let ((give, handles), may_end) = (channel(), Flag::new());
         let top = rt.spawn(move || {
             let fresh: Vec<_> = (0..20).map(|_| spawn(|| ())).collect();
             fresh.iter().for_each(|task| give.send(task.cancel_handle()).unwrap());
-            while !until.load(Ordering::Acquire) {
-                spin_loop();
-            }
+            may_end.spin();
         });
         let watched: Vec<_> = (0..20)
             .map(|_| {
@@ -119,7 +109,7 @@ fn a_task_that_has_not_started_is_watched_too() {
             assert!(told.is_none() || told == explicit("enough"));
             assert_eq!(handle.is_cancelled(), told.is_some(), "the answers differ");
         }
-        may_end.store(true, Ordering::Release);
+        may_end.set();
     });
 }
 
@@ -190,17 +180,15 @@ fn all_queries_agree_whenever_the_task_ends() {
 fn watchers_that_leave_or_stay_do_not_disturb_tasks_that_end() {
     with_each(|rt| {
         for leave in [true, false] {
-            let (give, handles) = channel();
-            let may_end = Arc::new(AtomicBool::new(false));
-            let until = Arc::clone(&may_end);
-            let top = rt.spawn(move || compute_below(3, &give, until));
+            let ((give, handles), may_end) = (channel(), Flag::new());
+            let top = rt.spawn(move || compute_below(3, &give, may_end));
             let handles: Vec<_> = (0..3).map(|_| handles.recv().unwrap()).collect();
             let mut watched: Vec<_> = handles.iter().map(CancelHandle::cancelled_async).collect();
             watched.iter_mut().for_each(|watched| assert!(poll(watched).is_pending()));
             if leave {
                 watched.clear();
             }
-            may_end.store(true, Ordering::Release);
+            may_end.set();
             watched.into_iter().for_each(|watched| assert_eq!(why(watched), None));
             top.join().unwrap();
             assert!(handles.iter().all(|handle| !handle.is_cancelled()));

@@ -13,6 +13,7 @@ pub(crate) mod drops;
 pub(crate) mod proc;
 pub(crate) mod random;
 pub(crate) mod rerun;
+pub(crate) mod shared;
 #[cfg(feature = "sim")]
 pub(crate) mod simulated;
 pub(crate) mod watchdog;
@@ -20,6 +21,7 @@ pub(crate) mod watchdog;
 pub(crate) use calls::Calls;
 pub(crate) use drops::Drops;
 pub(crate) use random::Random;
+pub(crate) use shared::{Count, Flag};
 
 use cygnet::Runtime;
 #[cfg(feature = "sim")]

@@ -3,13 +3,12 @@
 
 use crate::common::mpsc::channel;
 use crate::common::{
-    Drops, MANY, WORKERS, eventually, parks, runtime, scaled_in_debug, thread, with_own, within,
+    Count, Drops, MANY, WORKERS, eventually, parks, runtime, scaled_in_debug, thread, with_own,
+    within,
 };
 use cygnet::{JoinError, Runtime, Unparker, park, scope, spawn, spawn_local, unparker, yield_now};
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
 fn the_end_of_a_runtime_cuts_short_parks_yields_and_joins() {
@@ -17,12 +16,12 @@ fn the_end_of_a_runtime_cuts_short_parks_yields_and_joins() {
         within(|| {
             let rt = runtime(workers);
             let (told, outcomes) = channel();
-            let started = Arc::new(AtomicUsize::new(0));
-            let start = |wait: fn(&AtomicUsize) -> bool| {
-                let (told, started) = (told.clone(), Arc::clone(&started));
+            let started = Count::new();
+            let start = |wait: fn(Count) -> bool| {
+                let told = told.clone();
                 rt.spawn(move || {
-                    started.fetch_add(1, Ordering::Relaxed);
-                    told.send(wait(&started)).unwrap();
+                    started.up();
+                    told.send(wait(started)).unwrap();
                 })
                 .detach();
             };
@@ -35,7 +34,7 @@ fn the_end_of_a_runtime_cuts_short_parks_yields_and_joins() {
                 // A child that the join calls in place answers before the join.
                 start(|started| {
                     let park = || {
-                        started.fetch_add(1, Ordering::Relaxed);
+                        started.up();
                         park().is_err()
                     };
                     scope(|s| match s.spawn(park).join() {
@@ -45,8 +44,7 @@ fn the_end_of_a_runtime_cuts_short_parks_yields_and_joins() {
                 });
             }
             // Children have begun, too. A task that does not wait yet fails when it would.
-            let all_started = || started.load(Ordering::Relaxed) == 40;
-            eventually("they wait", || all_started() && parks(&rt) >= 20);
+            eventually("they wait", || started.get() == 40 && parks(&rt) >= 20);
             drop(rt);
             drop(told);
             assert_eq!(outcomes.iter().filter(|cut| *cut).count(), 30);
@@ -58,25 +56,21 @@ fn the_end_of_a_runtime_cuts_short_parks_yields_and_joins() {
 fn a_join_starts_no_child_once_the_runtime_ends() {
     within(|| {
         let rt = runtime(1);
-        let [joins, late] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
-        let (joined, began) = (joins.clone(), late.clone());
+        let (joins, late) = (Count::new(), Count::new());
         rt.spawn(move || {
             loop {
-                let began = began.clone();
-                let child = spawn(move || {
-                    began.fetch_add(usize::from(cygnet::is_cancelled()), Ordering::Relaxed)
-                });
+                let child = spawn(move || late.add(usize::from(cygnet::is_cancelled())));
                 if child.join().is_err() {
                     return;
                 }
-                joined.fetch_add(1, Ordering::Relaxed);
+                joins.up();
             }
         })
         .detach();
         // This task has its turn while the other task is in the middle of a join.
         let (tell, told) = channel();
         rt.spawn(move || {
-            while yield_now().is_ok() && joins.load(Ordering::Relaxed) < 100 {}
+            while yield_now().is_ok() && joins.get() < 100 {}
             tell.send(()).unwrap();
             eventually("the runtime ends", cygnet::is_cancelled);
         })
@@ -84,50 +78,48 @@ fn a_join_starts_no_child_once_the_runtime_ends() {
         told.recv().unwrap();
         drop(rt);
         // One child may begin while the cancel is on its way.
-        let late = late.load(Ordering::Relaxed);
-        assert!(late <= 1, "{late} have begun");
+        assert!(late.get() <= 1, "{late:?} have begun");
     });
 }
 
 #[test]
 fn tasks_that_wake_each_other_without_end_are_cut_short() {
     /// Wakes the other task and waits to be woken, until the wait fails.
-    fn exchange(other: &Unparker, [begun, ended]: &[AtomicUsize; 2]) {
-        begun.fetch_add(1, Ordering::Relaxed);
+    fn exchange(other: &Unparker, [begun, ended]: [Count; 2]) {
+        begun.up();
         while park().is_ok() {
             other.unpark();
         }
-        ended.fetch_add(1, Ordering::Relaxed);
+        ended.up();
     }
     for workers in WORKERS {
         within(|| {
             for _ in 0..scaled_in_debug(100) {
                 let rt = runtime(workers);
-                let counts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+                let counts = [Count::new(), Count::new()];
                 for _ in 0..8 {
-                    let counts = counts.clone();
                     rt.spawn(move || {
                         let (me, place) = (unparker(), Rc::new(RefCell::new(None)));
                         let partner = spawn_local({
-                            let (place, counts) = (place.clone(), counts.clone());
+                            let place = place.clone();
                             move || {
                                 *place.borrow_mut() = Some(unparker());
                                 me.unpark();
-                                exchange(&me, &counts);
+                                exchange(&me, counts);
                             }
                         });
                         while place.borrow().is_none() {
                             yield_now().unwrap();
                         }
                         let other = place.borrow_mut().take().unwrap();
-                        exchange(&other, &counts);
+                        exchange(&other, counts);
                         partner.detach();
                     })
                     .detach();
                 }
-                eventually("all have begun", || counts[0].load(Ordering::Relaxed) == 16);
+                eventually("all have begun", || counts[0].get() == 16);
                 drop(rt);
-                assert_eq!(counts[1].load(Ordering::Relaxed), 16);
+                assert_eq!(counts[1].get(), 16);
             }
         });
     }
@@ -136,47 +128,40 @@ fn tasks_that_wake_each_other_without_end_are_cut_short() {
 #[test]
 fn a_runtime_does_not_end_before_its_tasks_have() {
     with_own(|rt| {
-        let ended = Arc::new(AtomicUsize::new(0));
-        let started = Arc::new(AtomicUsize::new(0));
+        let (started, ended) = (Count::new(), Count::new());
         for _ in 0..20 {
-            let (started, ended) = (started.clone(), ended.clone());
             rt.spawn(move || {
-                started.fetch_add(1, Ordering::Relaxed);
+                started.up();
                 let _ = park();
                 // Clean-up that takes its time, and turns.
                 for _ in 0..100 {
                     let _ = yield_now();
                 }
-                ended.fetch_add(1, Ordering::Relaxed);
+                ended.up();
             })
             .detach();
         }
-        eventually("all have started", || started.load(Ordering::Relaxed) == 20);
+        eventually("all have started", || started.get() == 20);
         drop(rt);
-        assert_eq!(ended.load(Ordering::Relaxed), 20);
+        assert_eq!(ended.get(), 20);
     });
 }
 
 #[test]
 fn threads_begin_and_end_with_the_runtime_and_call_its_hooks() {
     within(|| {
-        let (starts, stops) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (start, stop) = (starts.clone(), stops.clone());
+        let (starts, stops) = (Count::new(), Count::new());
         let rt = Runtime::builder()
             .workers(3)
             .thread_name("life")
-            .on_thread_start(move || {
-                start.fetch_add(1, Ordering::Relaxed);
-            })
-            .on_thread_stop(move || {
-                stop.fetch_add(1, Ordering::Relaxed);
-            })
+            .on_thread_start(move || starts.up())
+            .on_thread_stop(move || stops.up())
             .build()
             .unwrap();
         let name = rt.block_on(|| thread::current().name().unwrap().to_owned());
         assert!(["life-0", "life-1", "life-2"].contains(&name.as_str()), "{name}");
         drop(rt);
-        assert_eq!((starts.load(Ordering::Relaxed), stops.load(Ordering::Relaxed)), (3, 3));
+        assert_eq!((starts.get(), stops.get()), (3, 3));
     });
 }
 

@@ -2,14 +2,12 @@
 
 use super::{LONG, counts};
 use crate::common::{
-    MANY, WORKERS, eventually, mpsc, parks, rerun, runtime, scaled_in_debug, thread, with_each,
-    within,
+    Count, MANY, WORKERS, eventually, mpsc, parks, rerun, runtime, scaled_in_debug, thread,
+    with_each, within,
 };
 use cygnet::shutdown;
 use cygnet::{Handle, Reason, Runtime, ignore_cancellation, park, scope, wait, yield_now};
 use std::future::pending;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[test]
@@ -17,32 +15,29 @@ fn a_runtime_finishes_guarded_work_and_cancels_the_rest() {
     for workers in [1, 2, 3, 8, MANY] {
         within(|| {
             let rt = runtime(workers);
-            let (done, cut) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let (done, cut) = (Count::new(), Count::new());
             rt.block_on(|| {
                 let swansong = Handle::current().swansong();
                 for i in 0..20 {
-                    let done = Arc::clone(&done);
                     swansong
                         .spawn_guarded(move || {
                             (0..i).try_for_each(|_| yield_now()).unwrap();
-                            done.fetch_add(1, Ordering::Relaxed);
+                            done.up();
                         })
                         .detach();
                 }
             });
             for _ in 0..5 {
-                let cut = Arc::clone(&cut);
                 let idle = move || {
-                    let reason = park().unwrap_err().reason().clone();
-                    assert_eq!(reason, Reason::RuntimeShutDown);
-                    cut.fetch_add(1, Ordering::Relaxed);
+                    assert_eq!(*park().unwrap_err().reason(), Reason::RuntimeShutDown);
+                    cut.up();
                 };
                 rt.spawn(idle).detach();
             }
             eventually("they wait", || parks(&rt) >= 5);
             let report = rt.shutdown(LONG);
             assert!(report.is_in_time(), "{report}");
-            assert_eq!((done.load(Ordering::Relaxed), cut.load(Ordering::Relaxed)), (20, 5));
+            assert_eq!((done.get(), cut.get()), (20, 5));
         });
     }
 }

@@ -3,9 +3,7 @@
 use super::kinds::{Given, Kind, kinds};
 use super::stop;
 use super::values::{Answer, Control, Value};
-use crate::common::{
-    Barrier, Random, panic_of, scaled_in_debug, spin_loop, thread, with_each, within,
-};
+use crate::common::{panic_of, scaled_in_debug, with_each};
 use crate::{Called, now, of_each_kind};
 use cygnet::shutdown::{Interrupt, Swansong};
 use std::future::pending;
@@ -352,33 +350,6 @@ fn a_tokio_writer_is_flushed_and_shut_down_also_after_the_stop() {
     let (swansong, value) = (Swansong::new(), || Value::new(Answer::Wait).0);
     assert!(swansong.interrupt(value()).is_write_vectored());
     assert!(swansong.guarded(value()).is_write_vectored());
-}
-
-/// The stop may come in the middle of the polls of the threads.
-#[test]
-fn no_stop_is_missed_by_threads() {
-    within(|| {
-        let mut random = Random(11);
-        for _ in 0..scaled_in_debug(2_000) {
-            let swansong = Swansong::new();
-            let barrier = Barrier::new(3);
-            let delays = [random.below(200), random.below(200), random.below(200)];
-            thread::scope(|s| {
-                for delay in &delays[..2] {
-                    let pending = swansong.interrupt(pending::<()>());
-                    let barrier = &barrier;
-                    s.spawn(move || {
-                        barrier.wait();
-                        (0..*delay).for_each(|_| spin_loop());
-                        assert_eq!(cygnet::wait(pending), Ok(None));
-                    });
-                }
-                barrier.wait();
-                (0..delays[2]).for_each(|_| spin_loop());
-                stop(&swansong);
-            });
-        }
-    });
 }
 
 #[test]

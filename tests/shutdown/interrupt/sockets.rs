@@ -4,12 +4,10 @@
 #![cfg(not(cygnet_tsan))]
 
 use super::stop;
-use crate::common::{with_each, within};
+use crate::common::{Count, with_each, within};
 use cygnet::shutdown::Swansong;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
@@ -110,25 +108,24 @@ fn idle_connections_end_and_are_waited_for() {
         with_tokio(async {
             let server = Swansong::new();
             let (mut connections, mut clients) = (Vec::new(), Vec::new());
-            let idle = Arc::new(AtomicUsize::new(0));
+            let idle = Count::new();
             for _ in 0..10 {
                 let (here, there) = duplex(16);
                 let mut here = server.child().interrupt(here).guarded();
-                let idle = idle.clone();
                 clients.push(there);
                 connections.push(tokio::spawn(async move {
                     let mut asked = Vec::new();
                     let mut reads = pin!(here.read_to_end(&mut asked));
                     let counted = poll_fn(|cx| {
                         let polled = reads.as_mut().poll(cx);
-                        idle.fetch_add(usize::from(polled.is_pending()), Ordering::Release);
+                        idle.add(usize::from(polled.is_pending()));
                         polled
                     });
                     counted.await.unwrap();
                     asked
                 }));
             }
-            while idle.load(Ordering::Acquire) < 10 {
+            while idle.get() < 10 {
                 tokio::task::yield_now().await;
             }
             clients[3].write_all(b"half of a reque").await.unwrap();

@@ -2,9 +2,10 @@
 
 use super::{Start, Watched, block_on, completion_of, is_stopped, now, waiting};
 use crate::common::thread::yield_now;
-use crate::common::{scaled_in_debug, thread, within};
+use crate::common::{Random, scaled_in_debug, spin_loop, thread, within};
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 use cygnet::shutdown::Swansong;
+use cygnet::wait;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -238,20 +239,29 @@ fn guards_of_another_thread_end_a_blocking_wait_and_an_awaited_one() {
 }
 
 #[test]
-fn an_interrupt_that_registers_while_it_stops_is_woken() {
+fn no_stop_is_missed_by_threads_that_begin_to_wait() {
     rounds(2000, |round| {
         let root = Swansong::new();
         let child = if round % 2 == 0 { root.clone() } else { root.child() };
-        let start = Start::of(3);
+        let (start, mut random) = (Start::of(3), Random(round as u64 + 1));
+        let mut delay = || {
+            let turns = random.below(200);
+            move || (0..turns).for_each(|_| spin_loop())
+        };
         thread::scope(|s| {
-            for _ in 0..2 {
-                s.spawn(|| {
-                    let interrupt = child.interrupt(pending::<()>());
+            for own_executor in [true, false] {
+                let (interrupt, start, delay) = (child.interrupt(pending::<()>()), &start, delay());
+                s.spawn(move || {
                     start.wait();
-                    assert_eq!(block_on(interrupt), None);
+                    delay();
+                    let ended =
+                        if own_executor { Ok(block_on(interrupt)) } else { wait(interrupt) };
+                    assert_eq!(ended, Ok(None));
                 });
             }
+            let delay = delay();
             start.wait();
+            delay();
             root.shut_down();
         });
     });

@@ -1,12 +1,13 @@
 //! Inside of tasks: a wait parks the task, and not the worker.
 
 use super::{completion_of, is_stopped};
-use crate::common::{eventually, in_task, parks, runtime, scaled_in_debug, thread, with_each};
+use crate::common::{
+    Count, eventually, in_task, parks, runtime, scaled_in_debug, thread, with_each,
+};
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 use cygnet::shutdown::Swansong;
 use cygnet::{scope, spawn, wait, yield_now};
 use std::future::pending;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A wait of a task.
 type Wait = fn(&Swansong);
@@ -26,22 +27,22 @@ fn a_task_that_waits_for_the_completion_lets_others_run() {
     ];
     in_task(|_| {
         for waits in waits {
-            let (root, ended) = (Swansong::new(), AtomicUsize::new(0));
+            let (root, ended) = (Swansong::new(), Count::new());
             let guard = root.child().guard();
             scope(|s| {
                 for _ in 0..3 {
                     s.spawn(|| {
                         waits(&root);
-                        ended.fetch_add(1, Ordering::Relaxed);
+                        ended.up();
                     });
                 }
                 take_turns();
                 root.shut_down();
                 take_turns();
-                assert_eq!(ended.load(Ordering::Relaxed), 0);
+                assert_eq!(ended.get(), 0);
                 drop(guard);
             });
-            assert_eq!(ended.load(Ordering::Relaxed), 3);
+            assert_eq!(ended.get(), 3);
         }
     });
 }
@@ -67,12 +68,11 @@ fn a_task_that_waits_for_the_stop_lets_others_run() {
 #[test]
 fn interrupted_tasks_end_and_guarded_tasks_are_waited_for() {
     with_each(|rt| {
-        let (root, worked) = (Swansong::new(), AtomicUsize::new(0));
+        let (root, worked) = (Swansong::new(), Count::new());
         rt.block_on(|| {
             scope(|s| {
                 for n in 0..20 {
                     let child = root.child();
-                    let worked = &worked;
                     // The guard is taken before the task has started, and goes with it.
                     let guard = child.guard();
                     s.spawn(move || {
@@ -84,13 +84,13 @@ fn interrupted_tasks_end_and_guarded_tasks_are_waited_for() {
                                 yield_now().unwrap();
                             }
                         }
-                        worked.fetch_add(1, Ordering::Relaxed);
+                        worked.up();
                     });
                 }
                 yield_now().unwrap();
                 assert_eq!((root.state(), root.guard_count()), (Running, 20));
                 wait(root.shut_down()).unwrap();
-                assert_eq!(worked.load(Ordering::Relaxed), 20);
+                assert_eq!(worked.get(), 20);
             });
         });
         assert_eq!((root.state(), root.guard_count()), (Complete, 0));
