@@ -120,21 +120,6 @@ fn a_runtime_reports_the_places_of_guards_if_it_is_built_so() {
     }
 }
 
-#[test]
-fn dropping_a_runtime_stops_its_swansong() {
-    within(|| {
-        let rt = runtime(2);
-        let swansong = rt.swansong();
-        let waits = thread::spawn({
-            let interrupt = swansong.interrupt(pending::<()>());
-            move || wait(interrupt)
-        });
-        drop(rt);
-        assert_eq!(waits.join().unwrap(), Ok(None));
-        assert!(swansong.state().is_complete());
-    });
-}
-
 /// The first use of the Swansong comes during the end or after it.
 #[test]
 fn the_swansong_of_a_runtime_that_ends_is_stopped_from_birth() {
@@ -156,10 +141,16 @@ fn the_swansong_of_a_runtime_that_ends_is_stopped_from_birth() {
             drop(rt);
             assert!(handle.swansong().state().is_complete());
             drop((late.join(), of_scope.join().map(|stopped| assert!(stopped))));
-            let rt = runtime(workers);
-            let handle = rt.handle();
-            drop(rt);
-            assert!(handle.swansong().state().is_complete());
+            // The end of a runtime wakes a thread that waits, and comes before the first use.
+            for waits in [true, false] {
+                let rt = runtime(workers);
+                let handle = rt.handle();
+                let interrupt = waits.then(|| rt.swansong().interrupt(pending::<()>()));
+                let thread = interrupt.map(|interrupt| thread::spawn(move || wait(interrupt)));
+                drop(rt);
+                assert!(thread.is_none_or(|thread| thread.join().unwrap() == Ok(None)));
+                assert!(handle.swansong().state().is_complete());
+            }
         });
     }
 }

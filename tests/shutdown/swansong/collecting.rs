@@ -42,26 +42,6 @@ fn dropping_the_last_handle_of_a_root_stops_it_and_all_below() {
 }
 
 #[test]
-fn a_guard_keeps_the_state_of_a_whole_line_alive() {
-    let root = Swansong::new();
-    let line: Vec<_> = (0..10)
-        .scan(root.clone(), |last, _| {
-            *last = last.child();
-            Some(last.clone())
-        })
-        .collect();
-    let guard = line[9].guard();
-    let mut waits: Vec<_> = line.iter().map(waiting).collect();
-    drop(line);
-    // No node is gone: their interrupts go on.
-    assert!(waits.iter_mut().all(|it| it.poll().is_none()));
-    assert_eq!(root.guard_count(), 1);
-    drop(guard);
-    waits.iter_mut().for_each(assert_ended);
-    assert_eq!((root.state(), root.guard_count()), (Running, 0));
-}
-
-#[test]
 fn guards_without_ancestors_and_watchers_are_just_dropped() {
     let root = Swansong::new();
     let guard = root.guard();
@@ -130,23 +110,6 @@ fn a_descendant_keeps_its_ancestors() {
     assert!(waits.iter_mut().all(|it| it.poll().is_none()));
     drop(guard);
     waits.iter_mut().for_each(assert_ended);
-}
-
-#[test]
-fn a_node_without_handles_guards_completions_and_descendants_is_collected() {
-    let root = Swansong::new();
-    let child = root.child();
-    let below = child.child();
-    let (mut waits, mut under) = (waiting(&child), waiting(&below));
-    let (guard, guard_below) = (child.guard(), below.guard());
-    let (completion, completion_below) = (completion_of(&child), completion_of(&below));
-    drop((child, below));
-    assert!(waits.poll().is_none() && under.poll().is_none());
-    drop((guard, completion_below, completion));
-    assert!(waits.poll().is_none() && under.poll().is_none());
-    drop(guard_below);
-    assert_ended(&mut waits);
-    assert_ended(&mut under);
     assert_eq!((root.state(), root.guard_count()), (Running, 0));
 }
 

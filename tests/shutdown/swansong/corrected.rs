@@ -1,6 +1,6 @@
 //! Promises that the document's own design does not keep.
 
-use super::{Start, Watched, completion_of, is_stopped, now, waiting};
+use super::{Watched, completion_of, is_stopped, now, race, waiting};
 use crate::common::mpsc::{Receiver, Sender, channel};
 use crate::common::thread::yield_now;
 use crate::common::{Random, scaled_in_debug, spin_loop, thread, within};
@@ -41,18 +41,9 @@ fn no_state_is_complete_while_a_guard_lives_below() {
     let rounds = scaled_in_debug(2000);
     within(|| {
         for round in 0..rounds {
-            let (line, start) = (line(1 + round % 4), Start::of(3));
-            let lowest = line.last().unwrap();
-            thread::scope(|s| {
-                for _ in 0..2 {
-                    s.spawn(|| {
-                        start.wait();
-                        for _ in 0..3 {
-                            hold(lowest, &line);
-                        }
-                    });
-                }
-                start.wait();
+            let line = line(1 + round % 4);
+            let take_guards = |_| (0..3).for_each(|_| hold(line.last().unwrap(), &line));
+            race(2, take_guards, || {
                 (0..round % 16).for_each(|_| spin_loop());
                 line[0].shut_down().block();
             });
@@ -67,25 +58,20 @@ fn no_state_is_complete_while_guards_race_up_a_long_line() {
     let rounds = scaled_in_debug(20_000);
     within(|| {
         for depth in [1, 3, 30, 300] {
-            let (line, start) = (line(depth), Start::of(3));
+            let line = line(depth);
             let (root, lowest) = (&line[0], &line[depth]);
             let middle = line[depth.div_ceil(2)].child();
             root.shut_down();
-            thread::scope(|s| {
-                for n in 0..3 {
-                    let (start, middle) = (&start, &middle);
-                    s.spawn(move || {
-                        start.wait();
-                        for round in 0..rounds {
-                            // The same place, or places that meet on the way.
-                            let at = if n * round % 3 == 1 { middle } else { lowest };
-                            let guard = at.guard();
-                            assert_eq!(root.state(), ShuttingDown);
-                            drop(guard);
-                        }
-                    });
+            let take_guards = |n| {
+                for round in 0..rounds {
+                    // The same place, or places that meet on the way.
+                    let at = if n * round % 3 == 1 { &middle } else { lowest };
+                    let guard = at.guard();
+                    assert_eq!(root.state(), ShuttingDown);
+                    drop(guard);
                 }
-            });
+            };
+            race(3, take_guards, || ());
             assert!(line.iter().all(|it| it.state() == Complete && it.guard_count() == 0));
         }
     });
@@ -98,22 +84,13 @@ fn no_state_is_complete_while_guards_of_branches_come_and_go() {
     within(|| {
         for round in 0..rounds {
             let above = line(2);
-            let children = [above[2].child(), above[2].child()];
-            let start = Start::of(4);
-            thread::scope(|s| {
-                let [left, right] = &children;
-                for (child, sets) in [(left, 3), (right, 3), (&above[1], 2)] {
-                    let (sets, start) = (&above[..sets], &start);
-                    s.spawn(move || {
-                        start.wait();
-                        for _ in 0..4 {
-                            hold(child, sets);
-                        }
-                    });
-                }
-                start.wait();
-                above[round % 3].shut_down().block();
-            });
+            let (left, right) = (above[2].child(), above[2].child());
+            let places = [(&left, 3), (&right, 3), (&above[1], 2)];
+            let take_guards = |n: usize| {
+                let (child, sets) = places[n];
+                (0..4).for_each(|_| hold(child, &above[..sets]));
+            };
+            race(places.len(), take_guards, || above[round % 3].shut_down().block());
             above[0].shut_down().block();
             assert!(above.iter().all(|it| it.state() == Complete && it.guard_count() == 0));
         }

@@ -1,6 +1,6 @@
 //! 3.5, and a part of 3.3: promises that hold whatever threads do.
 
-use super::{block_on, completion_of, is_stopped, now, of_each_kind};
+use super::{block_on, is_stopped, now, of_each_kind};
 use crate::common::{Mutex, mpsc, scaled_in_debug, thread, within};
 use cygnet::shutdown::ShutdownState::{Complete, ShuttingDown};
 use cygnet::shutdown::Swansong;
@@ -48,23 +48,6 @@ fn an_interrupt_polled_after_shut_down_sees_it_on_every_thread() {
                 });
             });
         }
-    });
-}
-
-#[test]
-fn a_completion_awaited_after_shut_down_resolves() {
-    within(|| {
-        of_each_kind(|swansong| {
-            let guard = swansong.guard();
-            swansong.shut_down();
-            let early = completion_of(&swansong);
-            thread::scope(|s| {
-                s.spawn(|| early.block());
-                s.spawn(|| block_on(completion_of(&swansong)));
-                drop(guard);
-            });
-            completion_of(&swansong).block();
-        });
     });
 }
 

@@ -173,13 +173,15 @@ fn a_completion_is_a_future_and_a_blocking_wait() {
         within(|| {
             let (guard, ended) = (swansong.guard(), AtomicBool::new(false));
             thread::scope(|s| {
-                for wait in 0..5 {
+                for wait in 0..7 {
                     let (completion, ended) = (swansong.shut_down(), &ended);
                     let handle = swansong.clone();
                     s.spawn(move || {
                         match wait {
                             0 => handle.block_on_shutdown_completion(),
                             1 | 2 => completion.block(),
+                            3 => completion_of(&handle).block(),
+                            4 => block_on(completion_of(&handle)),
                             _ => block_on(completion),
                         }
                         assert!(ended.load(Ordering::Relaxed), "the drop of the guard was before");
@@ -189,6 +191,7 @@ fn a_completion_is_a_future_and_a_blocking_wait() {
                 drop(guard);
             });
             assert_eq!(swansong.state(), Complete);
+            completion_of(&swansong).block();
         });
     });
 }

@@ -1,6 +1,6 @@
 //! Beyond the document: the wait for the stop alone, guards that are refused, and reports.
 
-use super::{Start, Watched, block_on, now, of_each_kind};
+use super::{Watched, beside, block_on, now, of_each_kind};
 use crate::common::{runtime, scaled_in_debug, thread, within};
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 // All of it: where another crate stands in for this one, what it lacks comes along.
@@ -67,25 +67,19 @@ fn try_guard_beside_a_stop_never_lets_work_begin_after_the_completion() {
         for round in 0..rounds {
             let root = Swansong::new();
             let child = if round % 2 == 0 { root.clone() } else { root.child() };
-            let (start, told) = (Start::of(2), AtomicBool::new(false));
-            thread::scope(|s| {
-                s.spawn(|| {
-                    start.wait();
-                    loop {
-                        let over = told.load(Ordering::Acquire);
-                        match child.try_guard() {
-                            Some(guard) => {
-                                assert!(!over);
-                                assert_ne!(root.state(), Complete);
-                                drop(guard);
-                                // With one core, the thread that stops needs a turn.
-                                thread::yield_now();
-                            }
-                            None => return,
-                        }
-                    }
-                });
-                start.wait();
+            let told = AtomicBool::new(false);
+            let take_guards = || {
+                loop {
+                    let over = told.load(Ordering::Acquire);
+                    let Some(guard) = child.try_guard() else { return };
+                    assert!(!over);
+                    assert_ne!(root.state(), Complete);
+                    drop(guard);
+                    // With one core, the thread that stops needs a turn.
+                    thread::yield_now();
+                }
+            };
+            beside(take_guards, || {
                 root.shut_down().block();
                 told.store(true, Ordering::Release);
             });

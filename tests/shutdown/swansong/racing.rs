@@ -1,6 +1,6 @@
 //! 5.6, and other races: ordered events are seen, and the tree stays consistent in any case.
 
-use super::{Start, Watched, block_on, completion_of, is_stopped, now, waiting};
+use super::{Start, Watched, beside, block_on, completion_of, is_stopped, now, race, waiting};
 use crate::common::thread::yield_now;
 use crate::common::{Random, scaled_in_debug, spin_loop, thread, within};
 use cygnet::shutdown::ShutdownState::{Complete, Running};
@@ -91,19 +91,8 @@ fn the_completion_resolves_whenever_a_racing_guard_comes() {
     rounds(1000, |round| {
         let root = Swansong::new();
         let child = if round % 2 == 0 { root.child() } else { root.child().child() };
-        let start = Start::of(3);
-        thread::scope(|s| {
-            for _ in 0..2 {
-                s.spawn(|| {
-                    start.wait();
-                    for _ in 0..5 {
-                        drop(child.guard());
-                    }
-                });
-            }
-            start.wait();
-            root.shut_down().block();
-        });
+        let take_guards = |_| (0..5).for_each(|_| drop(child.guard()));
+        race(2, take_guards, || root.shut_down().block());
         assert_eq!([root.state(), child.state()], [Complete; 2]);
         assert_eq!([root.guard_count(), child.guard_count()], [0; 2]);
         assert!(now(&mut root.shut_down()).is_some());
@@ -115,16 +104,10 @@ fn parents_and_children_that_are_stopped_at_once_all_complete() {
     rounds(500, |_| {
         let root = Swansong::new();
         let line = [root.child(), root.child().child(), root.clone()];
-        let start = Start::of(line.len());
         let guard = line[1].guard();
-        thread::scope(|s| {
-            for swansong in &line {
-                s.spawn(|| {
-                    start.wait();
-                    swansong.shut_down().block();
-                });
-            }
-            line[2].shutting_down().block();
+        let stop = |n: usize| line[n].shut_down().block();
+        race(line.len(), stop, || {
+            root.shutting_down().block();
             drop(guard);
         });
         assert!(line.iter().all(|it| it.state() == Complete));
@@ -135,19 +118,11 @@ fn parents_and_children_that_are_stopped_at_once_all_complete() {
 fn dropping_the_last_two_handles_of_a_root_at_once_stops_it() {
     rounds(1000, |_| {
         let root = Swansong::new();
-        let (child, start) = (root.child(), Start::of(2));
+        let (waits, child) = (waiting(&root), root.child());
         let (mut completion, guard) = (Watched::new(completion_of(&root)), root.guard());
         assert!(completion.poll().is_none());
-        let waits = waiting(&root);
-        thread::scope(|s| {
-            for handle in [root.clone(), root] {
-                let start = &start;
-                s.spawn(move || {
-                    start.wait();
-                    drop(handle);
-                });
-            }
-        });
+        let other = root.clone();
+        beside(|| drop(other), || drop(root));
         assert!(is_stopped(&child) && waits.is_woken() && completion.poll().is_none());
         drop(guard);
         assert!(completion.is_resolved());
@@ -162,18 +137,12 @@ fn no_guard_cloned_during_the_drop_of_the_last_handle_is_lost() {
         let last = if above.is_some() { root.child() } else { root };
         let (guard, mut completion) =
             (last.guard(), completion_of(above.as_ref().unwrap_or(&last)));
-        let start = Start::of(2);
-        let guards = thread::scope(|s| {
-            let guards = s.spawn(|| {
-                start.wait();
-                let guards: Vec<_> = (0..4).map(|_| guard.clone()).collect();
-                drop(guard);
-                guards
-            });
-            start.wait();
-            drop(last);
-            guards.join().unwrap()
-        });
+        let clone = || {
+            let guards: Vec<_> = (0..4).map(|_| guard.clone()).collect();
+            drop(guard);
+            guards
+        };
+        let guards = beside(clone, || drop(last));
         if let Some(root) = &above {
             assert_eq!((root.state(), root.guard_count()), (Running, 4));
             root.shut_down();
@@ -189,18 +158,10 @@ fn no_guard_cloned_during_the_drop_of_the_last_handle_is_lost() {
 #[test]
 fn an_interrupt_guarded_while_its_child_goes_holds_a_guard_or_ends() {
     rounds(1000, |_| {
-        let (root, start) = (Swansong::new(), Start::of(2));
+        let root = Swansong::new();
         let child = root.child();
         let waits = child.interrupt(pending::<()>());
-        let mut waits = thread::scope(|s| {
-            let guarded = s.spawn(|| {
-                start.wait();
-                waits.guarded()
-            });
-            start.wait();
-            drop(child);
-            guarded.join().unwrap()
-        });
+        let mut waits = beside(|| waits.guarded(), || drop(child));
         // With a guard the node goes on, and without a guard it has gone.
         assert_eq!(root.guard_count(), usize::from(now(&mut waits).is_none()));
         drop(waits);
@@ -270,17 +231,10 @@ fn no_stop_is_missed_by_threads_that_begin_to_wait() {
 #[test]
 fn interrupts_that_are_dropped_while_it_stops_leave_nothing() {
     rounds(500, |_| {
-        let (root, start) = (Swansong::new(), Start::of(2));
+        let root = Swansong::new();
         let waits: Vec<_> = (0..8).map(|_| waiting(&root)).collect();
         let calls: Vec<_> = waits.iter().map(|it| it.called.calls.clone()).collect();
-        thread::scope(|s| {
-            s.spawn(|| {
-                start.wait();
-                drop(waits);
-            });
-            start.wait();
-            root.shut_down();
-        });
+        beside(|| drop(waits), || drop(root.shut_down()));
         // Each waker was called at most once, and no clone of it is left.
         for calls in calls {
             assert!(calls.count.load(Ordering::Acquire) <= 1);
@@ -293,23 +247,19 @@ fn interrupts_that_are_dropped_while_it_stops_leave_nothing() {
 #[test]
 fn children_that_come_and_go_while_the_parent_stops_leave_it_complete() {
     rounds(300, |_| {
-        let (root, start, served) = (Swansong::new(), Start::of(3), AtomicUsize::new(0));
-        thread::scope(|s| {
-            for _ in 0..2 {
-                s.spawn(|| {
-                    start.wait();
-                    while !is_stopped(&root) {
-                        let request = root.child();
-                        let guard = request.child().guard();
-                        drop(request);
-                        assert!(root.guard_count() >= 1 && root.state() != Complete);
-                        drop(guard);
-                        served.fetch_add(1, Ordering::Relaxed);
-                        yield_now();
-                    }
-                });
+        let (root, served) = (Swansong::new(), AtomicUsize::new(0));
+        let serve = |_| {
+            while !is_stopped(&root) {
+                let request = root.child();
+                let guard = request.child().guard();
+                drop(request);
+                assert!(root.guard_count() >= 1 && root.state() != Complete);
+                drop(guard);
+                served.fetch_add(1, Ordering::Relaxed);
+                yield_now();
             }
-            start.wait();
+        };
+        race(2, serve, || {
             while served.load(Ordering::Relaxed) < 4 {
                 yield_now();
             }
