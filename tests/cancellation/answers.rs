@@ -2,12 +2,12 @@
 //! same answer.
 
 use crate::common::{thread, with};
+use crate::watching::poll;
 use cygnet::sync::oneshot;
 use cygnet::{
     CancelHandle, CancelledFuture, Runtime, cancel_handle, checkpoint, park, scope, sleep, spawn,
 };
-use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 struct Watcher {
@@ -23,8 +23,8 @@ impl Watcher {
     }
 
     fn ask(&mut self) {
-        let told = Pin::new(&mut self.future).poll(&mut Context::from_waker(Waker::noop()));
-        self.told = told.map(|cancelled| cancelled.map(|cancelled| cancelled.reason().to_string()));
+        self.told = poll(&mut self.future)
+            .map(|cancelled| cancelled.map(|cancelled| cancelled.reason().to_string()));
     }
 
     /// The reason, if there was a cancel.

@@ -22,7 +22,10 @@ pub(crate) fn poll(future: &mut CancelledFuture) -> Poll<Option<cygnet::Cancelle
     poll_by(future, Waker::noop())
 }
 
-fn poll_by(future: &mut CancelledFuture, waker: &Waker) -> Poll<Option<cygnet::Cancelled>> {
+pub(crate) fn poll_by(
+    future: &mut CancelledFuture,
+    waker: &Waker,
+) -> Poll<Option<cygnet::Cancelled>> {
     Pin::new(future).poll(&mut Context::from_waker(waker))
 }
 

@@ -75,3 +75,14 @@ fn of_each_kind(show: impl Fn(Swansong)) {
     show(root.child().child());
     assert_eq!((root.state(), root.guard_count()), (ShutdownState::Running, 0));
 }
+
+/// Runs a future on tokio, and leaves the test out in simulation.
+fn on_tokio<F: Future>(show: impl Fn() -> F + Sync) {
+    if !common::leaves_out("a foreign executor with threads of its own") {
+        common::within(|| {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            let runtime = builder.worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(show());
+        });
+    }
+}

@@ -10,7 +10,6 @@ use cygnet::sync::Event;
 use cygnet::{Reason, checkpoint, no_suspend, park, scope, wait, yield_now};
 use std::future::pending;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[test]
@@ -272,10 +271,9 @@ fn shutdowns_at_any_moment_end_random_trees() {
         for _ in 0..scaled_in_debug(60) {
             let root = Swansong::new();
             let (seed, grace) = (random.below(1 << 30), random.below(300));
-            let finished = &AtomicUsize::new(0);
             let report = rt.block_on(|| {
                 scope(|s| {
-                    s.spawn(|| grow(&root, &mut Random(seed | 1), 3, finished));
+                    s.spawn(|| grow(&root, &mut Random(seed | 1), 3));
                     for _ in 0..random.below(20) {
                         let _ = yield_now();
                     }
@@ -294,29 +292,26 @@ fn shutdowns_at_any_moment_end_random_trees() {
     });
 }
 
-fn grow(swansong: &Swansong, random: &mut Random, depth: u32, finished: &AtomicUsize) {
+fn grow(swansong: &Swansong, random: &mut Random, depth: u32) {
     let kinds: Vec<_> = (0..4).map(|_| random.below(4)).collect();
     let seed = random.below(1 << 30) | 1;
     swansong.scope(|s| {
         let own = s.swansong();
         for kind in kinds {
             let own = own.clone();
-            s.spawn_guarded(move || {
-                match kind {
-                    0 => drop(park()),
-                    1 => drop(yield_now()),
-                    2 => drop(wait(own.interrupt(pending::<()>()))),
-                    _ => {
-                        while checkpoint().is_ok() && own.state().is_running() {
-                            let _ = yield_now();
-                        }
+            s.spawn_guarded(move || match kind {
+                0 => drop(park()),
+                1 => drop(yield_now()),
+                2 => drop(wait(own.interrupt(pending::<()>()))),
+                _ => {
+                    while checkpoint().is_ok() && own.state().is_running() {
+                        let _ = yield_now();
                     }
                 }
-                finished.fetch_add(1, Ordering::Relaxed);
             });
         }
         if depth > 0 {
-            grow(&own, &mut Random(seed), depth - 1, finished);
+            grow(&own, &mut Random(seed), depth - 1);
         }
         let _ = wait(own.shutting_down());
     });

@@ -4,74 +4,62 @@
 #![cfg(not(cygnet_tsan))]
 
 use super::stop;
-use crate::common::{Count, with_each, within};
+use crate::common::with_each;
+use crate::on_tokio;
 use cygnet::shutdown::Swansong;
-use std::future::poll_fn;
-use std::pin::pin;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::Builder;
-
-fn with_tokio<F: Future>(show: F) -> F::Output {
-    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(show)
-}
 
 #[test]
 fn a_connection_that_is_idle_ends_with_the_stop() {
-    crate::common::real!("a foreign executor with threads of its own");
-    within(|| {
-        with_tokio(async {
-            let swansong = Swansong::new();
-            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let address = listener.local_addr().unwrap();
-            let client = tokio::spawn(async move {
-                let mut stream = TcpStream::connect(address).await.unwrap();
-                stream.write_all(b"hello").await.unwrap();
-                let mut answer = [0; 5];
-                stream.read_exact(&mut answer).await.unwrap();
-                // Then the client is idle until the server hangs up.
-                let mut rest = Vec::new();
-                stream.read_to_end(&mut rest).await.unwrap();
-                (answer, rest)
-            });
-            let (stream, _) = listener.accept().await.unwrap();
-            let mut stream = swansong.interrupt(stream).guarded();
-            let (seen, mut seen_by) = cygnet::sync::oneshot();
-            let served = tokio::spawn(async move {
-                let mut buf = [0; 5];
-                stream.read_exact(&mut buf).await.unwrap();
-                stream.write_all(&buf).await.unwrap();
-                seen.send(()).unwrap();
-                let end = stream.read(&mut buf).await.unwrap();
-                stream.shutdown().await.unwrap();
-                end
-            });
-            seen_by.recv_async().await.unwrap();
-            stop(&swansong);
-            assert_eq!(served.await.unwrap(), 0);
-            assert_eq!(client.await.unwrap(), (*b"hello", vec![]));
-            assert_eq!(swansong.guard_count(), 0);
+    on_tokio(|| async {
+        let swansong = Swansong::new();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = tokio::spawn(async move {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"hello").await.unwrap();
+            let mut answer = [0; 5];
+            stream.read_exact(&mut answer).await.unwrap();
+            // Then the client is idle until the server hangs up.
+            let mut rest = Vec::new();
+            stream.read_to_end(&mut rest).await.unwrap();
+            (answer, rest)
         });
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut stream = swansong.interrupt(stream).guarded();
+        let (seen, mut seen_by) = cygnet::sync::oneshot();
+        let served = tokio::spawn(async move {
+            let mut buf = [0; 5];
+            stream.read_exact(&mut buf).await.unwrap();
+            stream.write_all(&buf).await.unwrap();
+            seen.send(()).unwrap();
+            let end = stream.read(&mut buf).await.unwrap();
+            stream.shutdown().await.unwrap();
+            end
+        });
+        seen_by.recv_async().await.unwrap();
+        stop(&swansong);
+        assert_eq!(served.await.unwrap(), 0);
+        assert_eq!(client.await.unwrap(), (*b"hello", vec![]));
+        assert_eq!(swansong.guard_count(), 0);
     });
 }
 
 #[test]
 fn both_halves_of_a_connection_are_woken() {
-    crate::common::real!("a foreign executor with threads of its own");
-    within(|| {
-        with_tokio(async {
-            let swansong = Swansong::new();
-            let (ours, theirs) = duplex(4);
-            let (mut reader, mut writer) = split(swansong.interrupt(ours));
-            // The other end neither writes nor reads.
-            writer.write_all(b"full").await.unwrap();
-            let reads = tokio::spawn(async move { reader.read(&mut [0; 4]).await.unwrap() });
-            let writes = tokio::spawn(async move { writer.write(b"more").await.unwrap() });
-            tokio::task::yield_now().await;
-            stop(&swansong);
-            assert_eq!((reads.await.unwrap(), writes.await.unwrap()), (0, 0));
-            drop(theirs);
-        });
+    on_tokio(|| async {
+        let swansong = Swansong::new();
+        let (ours, theirs) = duplex(4);
+        let (mut reader, mut writer) = split(swansong.interrupt(ours));
+        // The other end neither writes nor reads.
+        writer.write_all(b"full").await.unwrap();
+        let reads = tokio::spawn(async move { reader.read(&mut [0; 4]).await.unwrap() });
+        let writes = tokio::spawn(async move { writer.write(b"more").await.unwrap() });
+        tokio::task::yield_now().await;
+        stop(&swansong);
+        assert_eq!((reads.await.unwrap(), writes.await.unwrap()), (0, 0));
+        drop(theirs);
     });
 }
 
@@ -97,44 +85,5 @@ fn a_task_that_reads_is_woken_by_the_stop() {
         stop(&swansong);
         let sum = task.join().unwrap();
         assert!((6..=10).contains(&sum), "{sum}");
-    });
-}
-
-/// Readers of idle connections end with the stop, and so does the whole server.
-#[test]
-fn idle_connections_end_and_are_waited_for() {
-    crate::common::real!("a foreign executor with threads of its own");
-    within(|| {
-        with_tokio(async {
-            let server = Swansong::new();
-            let (mut connections, mut clients) = (Vec::new(), Vec::new());
-            let idle = Count::new();
-            for _ in 0..10 {
-                let (here, there) = duplex(16);
-                let mut here = server.child().interrupt(here).guarded();
-                clients.push(there);
-                connections.push(tokio::spawn(async move {
-                    let mut asked = Vec::new();
-                    let mut reads = pin!(here.read_to_end(&mut asked));
-                    let counted = poll_fn(|cx| {
-                        let polled = reads.as_mut().poll(cx);
-                        idle.add(usize::from(polled.is_pending()));
-                        polled
-                    });
-                    counted.await.unwrap();
-                    asked
-                }));
-            }
-            while idle.get() < 10 {
-                tokio::task::yield_now().await;
-            }
-            clients[3].write_all(b"half of a reque").await.unwrap();
-            server.shut_down().await;
-            assert!(server.state().is_complete());
-            for connection in connections {
-                assert!(connection.await.unwrap().len() <= 15);
-            }
-            drop(clients);
-        });
     });
 }

@@ -3,9 +3,13 @@
 use super::{Watched, block_on, completion_of, is_stopped};
 use crate::common::mpsc::channel;
 use crate::common::{Count, thread, within};
+use crate::on_tokio;
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 use cygnet::shutdown::{Guard, Swansong};
 use cygnet::sync::{oneshot, unbounded};
+use std::future::poll_fn;
+use std::pin::pin;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 #[test]
 fn guarded_threads_have_ended_when_the_shutdown_is_complete() {
@@ -118,74 +122,100 @@ fn a_swansong_in_a_static_serves_all_threads() {
 /// A server with connections, requests in flight, and an orderly end.
 #[test]
 fn tasks_of_tokio_are_interrupted_and_waited_for() {
-    crate::common::real!("a foreign executor with threads of its own");
-    within(|| {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-        runtime.block_on(async {
-            let server = Swansong::new();
-            let (ask, asked) = unbounded::<cygnet::sync::OneshotSender<u32>>();
-            let accept = tokio::spawn({
-                let server = server.clone();
-                async move {
-                    let mut served = 0;
-                    while let Some(Ok(answer)) = server.interrupt(asked.recv_async()).await {
-                        served += 1;
-                        let connection = server.child();
-                        // In flight until the answer.
-                        tokio::spawn(connection.guarded(async move {
-                            for _ in 0..10 {
-                                tokio::task::yield_now().await;
-                            }
-                            let _ = answer.send(served);
-                        }));
-                    }
-                    served
+    on_tokio(|| async {
+        let server = Swansong::new();
+        let (ask, asked) = unbounded::<cygnet::sync::OneshotSender<u32>>();
+        let accept = tokio::spawn({
+            let server = server.clone();
+            async move {
+                let mut served = 0;
+                while let Some(Ok(answer)) = server.interrupt(asked.recv_async()).await {
+                    served += 1;
+                    let connection = server.child();
+                    // In flight until the answer.
+                    tokio::spawn(connection.guarded(async move {
+                        for _ in 0..10 {
+                            tokio::task::yield_now().await;
+                        }
+                        let _ = answer.send(served);
+                    }));
                 }
-            });
-            let mut answers = Vec::new();
-            for n in 1..=10 {
-                let (answer, mut answered) = oneshot();
-                ask.send(answer).unwrap();
-                if n < 10 {
-                    answers.push(answered)
-                } else {
-                    assert_eq!(answered.recv_async().await, Ok(10))
-                }
+                served
             }
-            server.shut_down().await;
-            assert_eq!((server.state(), server.guard_count()), (Complete, 0));
-            // All requests have been answered by now.
-            for mut answered in answers {
-                answered.try_recv().unwrap();
-            }
-            assert_eq!(accept.await.unwrap(), 10);
         });
+        let mut answers = Vec::new();
+        for n in 1..=10 {
+            let (answer, mut answered) = oneshot();
+            ask.send(answer).unwrap();
+            if n < 10 {
+                answers.push(answered)
+            } else {
+                assert_eq!(answered.recv_async().await, Ok(10))
+            }
+        }
+        server.shut_down().await;
+        assert_eq!((server.state(), server.guard_count()), (Complete, 0));
+        // All requests have been answered by now.
+        for mut answered in answers {
+            answered.try_recv().unwrap();
+        }
+        assert_eq!(accept.await.unwrap(), 10);
     });
 }
 
 #[test]
 fn a_completion_is_a_branch_of_a_tokio_select() {
-    crate::common::real!("a foreign executor with threads of its own");
-    within(|| {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-        runtime.block_on(async {
-            let root = Swansong::new();
-            let guard = root.guard();
-            let mut completion = root.shut_down();
-            for _ in 0..3 {
-                tokio::select! {
-                    biased;
-                    () = &mut completion => panic!("there is a guard"),
-                    () = tokio::task::yield_now() => {}
-                }
+    on_tokio(|| async {
+        let root = Swansong::new();
+        let guard = root.guard();
+        let mut completion = root.shut_down();
+        for _ in 0..3 {
+            tokio::select! {
+                biased;
+                () = &mut completion => panic!("there is a guard"),
+                () = tokio::task::yield_now() => {}
             }
-            let waits = tokio::spawn(completion_of(&root));
-            tokio::spawn(async move { drop(guard) });
-            completion.await;
-            waits.await.unwrap();
-            assert!(is_stopped(&root));
-        });
+        }
+        let waits = tokio::spawn(completion_of(&root));
+        tokio::spawn(async move { drop(guard) });
+        completion.await;
+        waits.await.unwrap();
+        assert!(is_stopped(&root));
+    });
+}
+
+/// Readers of idle connections end with the stop, and so does the whole server.
+#[test]
+fn idle_connections_end_and_are_waited_for() {
+    on_tokio(|| async {
+        let server = Swansong::new();
+        let (mut connections, mut clients) = (Vec::new(), Vec::new());
+        let idle = Count::new();
+        for _ in 0..10 {
+            let (here, there) = duplex(16);
+            let mut here = server.child().interrupt(here).guarded();
+            clients.push(there);
+            connections.push(tokio::spawn(async move {
+                let mut asked = Vec::new();
+                let mut reads = pin!(here.read_to_end(&mut asked));
+                let counted = poll_fn(|cx| {
+                    let polled = reads.as_mut().poll(cx);
+                    idle.add(usize::from(polled.is_pending()));
+                    polled
+                });
+                counted.await.unwrap();
+                asked
+            }));
+        }
+        while idle.get() < 10 {
+            tokio::task::yield_now().await;
+        }
+        clients[3].write_all(b"half of a reque").await.unwrap();
+        server.shut_down().await;
+        assert!(server.state().is_complete());
+        for connection in connections {
+            assert!(connection.await.unwrap().len() <= 15);
+        }
+        drop(clients);
     });
 }

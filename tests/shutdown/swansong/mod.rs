@@ -148,7 +148,7 @@ fn the_document_names_every_test_and_its_file() {
     }
     let sources = sources![
         "interrupt/guarded.rs" "interrupt/io_std.rs" "interrupt/iterators.rs" "interrupt/polls.rs"
-        "interrupt/sockets.rs" "swansong/collecting.rs" "swansong/corrected.rs"
+        "swansong/collecting.rs" "swansong/corrected.rs"
         "swansong/dropping.rs" "swansong/everywhere.rs" "swansong/large.rs" "swansong/lifetime.rs"
         "swansong/operations.rs" "swansong/ours.rs" "swansong/racing.rs" "swansong/random.rs"
         "swansong/reentrant.rs" "swansong/tasks.rs" "swansong/tree.rs"
