@@ -110,7 +110,9 @@ fn a_cancelled_parent_waits_for_its_children() {
 
 #[test]
 fn a_child_s_values_are_dropped_before_its_parent_goes_on() {
-    let endings: [(&str, fn() -> Result<(), ()>, bool); 5] = [
+    type Ending = (&'static str, fn() -> Result<(), ()>, bool);
+    // A name, a body, and whether the body waits for a cancel.
+    let endings: [Ending; 5] = [
         ("returns", || Ok(()), false),
         ("fails", || Err(()), false),
         ("panics", || resume_unwind(Box::new("on purpose")), false),

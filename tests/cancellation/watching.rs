@@ -239,12 +239,12 @@ fn a_cancel_from_above_is_told_when_it_comes() {
 #[test]
 fn a_watcher_that_comes_after_the_task_was_told_is_told() {
     in_task(|_| {
-        let _ = below_a_scope(|own, above| {
+        drop(below_a_scope(|own, above| {
             above.cancel("from above");
             assert!(checkpoint().is_err(), "there is no watcher yet");
             assert!(own.is_cancelled());
             assert_eq!(why_now(&mut own.cancelled_async()), explicit("from above"));
-        });
+        }));
     });
 }
 
@@ -276,13 +276,13 @@ fn a_cancel_from_above_that_an_inner_scope_learns_of_is_told() {
     with_each(|rt| {
         for depth in [1, 2, 7, 8, 9, 20] {
             rt.block_on(|| {
-                let _ = below_a_scope(|own, above| {
+                drop(below_a_scope(|own, above| {
                     let mut watched = own.cancelled_async();
                     assert!(poll(&mut watched).is_pending());
                     above.cancel("from above");
                     assert!(ask_inside(depth));
                     assert_eq!(why_now(&mut watched), explicit("from above"), "{depth}");
-                });
+                }));
             });
         }
     });

@@ -146,8 +146,8 @@ fn the_waker_of_the_last_poll_is_called() {
 
 #[test]
 fn a_stop_in_the_middle_of_a_poll_is_seen_unless_the_value_is_ready() {
-    let answers: [(fn(Swansong) -> Answer, _); 2] =
-        [(Answer::StopAndWait, END), (Answer::StopAndReady, VALUE)];
+    type Make = fn(Swansong) -> Answer;
+    let answers: [(Make, _); 2] = [(Answer::StopAndWait, END), (Answer::StopAndReady, VALUE)];
     for (answer, expected) in answers {
         of_each(|mut subject| {
             let called = Called::new();

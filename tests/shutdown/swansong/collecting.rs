@@ -56,7 +56,8 @@ fn guards_without_ancestors_and_watchers_are_just_dropped() {
 
 #[test]
 fn a_handle_a_guard_a_waiting_completion_or_a_descendant_keeps_a_node() {
-    let keepers: [fn(&Swansong) -> Box<dyn Any>; 5] = [
+    type Keeper = fn(&Swansong) -> Box<dyn Any>;
+    let keepers: [Keeper; 5] = [
         |child| Box::new(child.clone()),
         |child| Box::new(child.guard()),
         |child| Box::new(child.guarded(()).clone()),

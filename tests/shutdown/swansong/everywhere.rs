@@ -7,9 +7,6 @@ use crate::on_tokio;
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 use cygnet::shutdown::{Guard, Swansong};
 use cygnet::sync::{oneshot, unbounded};
-use std::future::poll_fn;
-use std::pin::pin;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
 #[test]
 fn guarded_threads_have_ended_when_the_shutdown_is_complete() {
@@ -185,8 +182,13 @@ fn a_completion_is_a_branch_of_a_tokio_select() {
 }
 
 /// Readers of idle connections end with the stop, and so does the whole server.
+#[cfg(feature = "tokio")]
 #[test]
 fn idle_connections_end_and_are_waited_for() {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
     on_tokio(|| async {
         let server = Swansong::new();
         let (mut connections, mut clients) = (Vec::new(), Vec::new());

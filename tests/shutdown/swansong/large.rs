@@ -35,7 +35,7 @@ fn a_line_of_a_hundred_thousand_is_guarded_at_its_end_stopped_and_completes() {
     with_a_small_stack(|| {
         let line = line();
         let (root, lowest) = (&line[0], &line[line.len() - 1]);
-        let mut waits = waiting(&lowest);
+        let mut waits = waiting(lowest);
         for _ in 0..3 {
             let guard = lowest.guard();
             assert_eq!((root.guard_count(), line[line.len() / 2].guard_count()), (1, 1));
