@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 static BOUND: TaskLocal<Arc<Guard>> = TaskLocal::new();
 
-/// What all tasks of a round share.
+/// The state that all tasks of a round share.
 #[derive(Default)]
 struct Round {
     parked: Mutex<Vec<Unparker>>,
@@ -25,7 +25,7 @@ struct Round {
 
 type Shared = Arc<Round>;
 
-/// What must be gone when a scope has ended.
+/// The values of a scope, which are dropped before its end.
 struct Level {
     drops: Drops,
     made: AtomicUsize,
@@ -51,7 +51,7 @@ impl Round {
         self.handles.lock().unwrap().push(handle);
     }
 
-    /// Cancels one of those that were kept, or drops it.
+    /// Cancels one of the kept handles, or drops it.
     fn cancel_one(&self, pick: u64) {
         let mut handles = self.handles.lock().unwrap();
         if !handles.is_empty() {
@@ -60,14 +60,14 @@ impl Round {
                 if pick & 0x100 == 0 { handles[at].clone() } else { handles.swap_remove(at) };
             drop(handles);
             if pick & 0x600 != 0 {
-                handle.cancel("a stranger");
+                handle.cancel("another task");
             }
         }
     }
 }
 
-/// A wait that somebody else will end, sooner or later, or a cancel.
-fn wait_for_anybody(round: &Shared) -> bool {
+/// Waits until another task or thread wakes this one, or until a cancel.
+fn wait_for_a_waker(round: &Shared) -> bool {
     round.parked.lock().unwrap().push(unparker());
     park().is_ok()
 }
@@ -130,7 +130,7 @@ fn some_waits(round: &Shared, random: &mut Random) {
         let failed = match random.below(4) {
             0 => yield_now().is_err(),
             1 => checkpoint().is_err(),
-            2 => !wait_for_anybody(round),
+            2 => !wait_for_a_waker(round),
             _ => {
                 round.wake_one(random.seed());
                 false
@@ -141,7 +141,7 @@ fn some_waits(round: &Shared, random: &mut Random) {
     }
 }
 
-/// Does a few random things, children and their children included, and returns a value whose drop counts.
+/// Does random things, also in children and their children. Returns a value whose drop is counted.
 fn work(round: &Shared, seed: u64, depth: u32) -> Guard {
     let mut random = Random(seed | 1);
     let mut children: Vec<Task<Guard>> = Vec::new();
@@ -158,7 +158,7 @@ fn work(round: &Shared, seed: u64, depth: u32) -> Guard {
             0..3 => children.push(spawn(child)),
             3 => drop(spawn(child)),
             4 => spawn(child).detach(),
-            // SAFETY: what it holds over its suspensions is Send: handles, counters and numbers.
+            // SAFETY: over its suspensions the task holds handles, counters and numbers: all Send.
             5 => children.push(unsafe { spawn_migratable(child) }),
             6 => match random.below(3) {
                 0 => drop(spawn_local(child).join()),
@@ -175,7 +175,7 @@ fn work(round: &Shared, seed: u64, depth: u32) -> Guard {
                 if wait == Wait::Anyone {
                     scope_with(wait, |s| in_scope(round, &level, s, &mut random, depth));
                 } else {
-                    // Nobody below waits for a stranger.
+                    // No task below waits for a task outside.
                     scope_with(wait, |s| {
                         s.spawn(|| drop(checkpoint()));
                         if random.below(2) == 0 {
@@ -231,8 +231,8 @@ fn work(round: &Shared, seed: u64, depth: u32) -> Guard {
                         1 => {
                             let me = unparker();
                             let waker = spawn(move || me.unpark());
-                            // It may be somebody else's permit.
-                            assert!(wait_for_anybody(round));
+                            // The permit may come from another waker.
+                            assert!(wait_for_a_waker(round));
                             let joined = waker.join();
                             let has_stack = !matches!(joined, Err(JoinError::NoStack(_)));
                             assert!(joined.is_ok() || !has_stack, "{joined:?}");
@@ -262,7 +262,7 @@ fn work(round: &Shared, seed: u64, depth: u32) -> Guard {
                 children.push(task);
             }
             20 => drop(yield_now()),
-            21 => drop(wait_for_anybody(round)),
+            21 => drop(wait_for_a_waker(round)),
             22 => round.wake_one(random.seed()),
             23 => round.cancel_one(random.seed()),
             24 => round.keep(cancel_handle()),
@@ -286,7 +286,7 @@ fn child_guard(round: &Shared) -> impl FnOnce() -> Guard + Send {
     }
 }
 
-/// Ends a runtime in the middle of such programs, many times.
+/// Ends a runtime in the middle of random programs, many times.
 fn rounds(workers: usize, make: impl Fn() -> Runtime + Sync) {
     within(|| {
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -306,7 +306,7 @@ fn rounds(workers: usize, make: impl Fn() -> Runtime + Sync) {
                 }
                 thread::yield_now();
             }
-            // Sections that ignore the end still wait for somebody.
+            // Sections that ignore the end still wait to be woken.
             let over = AtomicBool::new(false);
             thread::scope(|s| {
                 s.spawn(|| {
@@ -334,9 +334,9 @@ fn random_programs_that_cancel_each_other_end_and_drop_everything() {
 }
 
 #[test]
-fn random_programs_that_cancel_each_other_end_where_there_are_hardly_any_stacks() {
+fn random_programs_that_cancel_each_other_end_with_few_stacks() {
     for (workers, stacks) in [(1, 3), (2, 2), (3, 5), (8, 9)] {
-        // Those that fail for want of a stack are of no interest.
+        // Tasks may fail for want of a stack.
         let builder = || Runtime::builder().workers(workers).max_stacks(stacks).on_panic(|_| ());
         rounds(workers, || builder().build().unwrap());
     }

@@ -1,5 +1,4 @@
-//! The end of a runtime: waits are cut short, started tasks come to their end, and fresh tasks never
-//! start.
+//! The end of a runtime: waits are cut short, started tasks end, and fresh tasks never start.
 
 use crate::common::mpsc::channel;
 use crate::common::{

@@ -174,7 +174,7 @@ fn a_child_of_a_stopped_parent_is_stopped_from_birth() {
 }
 
 #[test]
-fn a_child_without_handles_goes_on_until_its_parent_stops_and_its_guards_count() {
+fn a_child_without_handles_and_with_guards_goes_on_until_its_parent_stops() {
     for stops_before in [false, true] {
         let root = Swansong::new();
         let parent = root.child();

@@ -21,7 +21,7 @@ fn a_child_made_before_the_stop_eventually_sees_it() {
         let parent = if round % 2 == 0 { root.clone() } else { root.child() };
         let child = thread::scope(|s| s.spawn(|| parent.child()).join().unwrap());
         let mut waits = waiting(&child);
-        // Of several threads that stop it at once, one goes down, and the others do not wait for it.
+        // One of the stopping threads goes down the tree, and the others do not wait for it.
         thread::scope(|s| {
             for _ in 0..2 {
                 s.spawn(|| root.shut_down());
