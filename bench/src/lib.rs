@@ -6,17 +6,15 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod cli;
-pub mod clock;
 pub mod compare;
 pub mod figures;
 mod files;
 mod jobs;
+pub mod measure;
 mod names;
 mod output;
-mod progress;
 mod report;
 pub mod soak;
-pub mod turns;
 
 use std::io;
 use std::process::ExitCode;

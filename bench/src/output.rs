@@ -7,6 +7,7 @@
 use std::io::{self, BufWriter, Write};
 
 use anyhow::Context;
+use serde::Serialize;
 
 /// Writes a result to the standard output.
 ///
@@ -26,6 +27,15 @@ pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> any
 /// The output cannot be written.
 pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
     print(|out| out.write_all(text.as_bytes()))
+}
+
+/// Writes a value as one object of JSON to the standard output, on one line or on many.
+///
+/// # Errors
+/// The output cannot be written.
+pub(crate) fn print_json(value: &impl Serialize, lines: bool) -> anyhow::Result<()> {
+    let to_string = if lines { serde_json::to_string_pretty } else { serde_json::to_string };
+    print_text(&(to_string(value)? + "\n"))
 }
 
 /// Writes the help or the version that `error` holds to the standard output.

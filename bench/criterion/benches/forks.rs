@@ -58,7 +58,7 @@ fn all(c: &mut Criterion, name: &str, kernel: Kernel) {
 
 #[cfg(feature = "peers")]
 fn peers(group: &mut BenchmarkGroup<'_, WallTime>, kernel: Kernel, workers: usize) {
-    use cygnet_bench::compare::runtimes::{chili::Chili, rayon::Rayon};
+    use cygnet_bench::compare::runtimes::peers::{chili::Chili, rayon::Rayon};
 
     let pool = rayon::ThreadPoolBuilder::new().num_threads(workers).build().expect("a small pool");
     group.bench_function(format!("rayon, {workers} workers"), |b| {

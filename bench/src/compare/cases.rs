@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use super::measure::Size;
-use crate::figures::cases::{CPU, TIME};
-use crate::figures::rows::Unit;
+use crate::measure::busy::LONGEST;
+use crate::measure::harness::{BYTES, CPU, P50, P99, Size, TIME};
+use crate::measure::text::{self, Unit};
 
 /// Work by which runtimes are compared.
 #[derive(Debug)]
@@ -39,14 +39,11 @@ pub struct Part {
 
 impl Case {
     /// Whether the case matches one of the filters, or there are none.
-    #[must_use]
     pub fn matches(&self, filters: &[String]) -> bool {
-        filters.is_empty()
-            || filters.iter().any(|filter| self.name.contains(&filter.to_lowercase()))
+        text::matches(self.name, filters)
     }
 
     /// The result that the work must have.
-    #[must_use]
     pub fn expected(&self, quick: bool) -> Option<u64> {
         self.checksum.map(|(full, look)| if quick { look } else { full })
     }
@@ -80,18 +77,12 @@ pub const NUMBERS: Size = Size(8 << 20, 100_000);
 pub const SORTED: Size = Size(1 << 20, 10_000);
 /// Items of some 20 ns each.
 pub const ITEMS: Size = Size(1_000_000, 10_000);
-/// See [`ITEMS`].
-pub const ITEM_NANOS: u64 = 20;
 /// Microseconds of the shortest uneven leaf; the longest takes eight times as long.
 pub const UNEVEN: Size = Size(10_000, 100);
 /// Nodes of a cancelled tree.
 pub const CANCELLED_TREE: Size = Size(10_000, 100);
 /// See [`CANCELLED_TREE`].
 pub const CANCELLED_FOREST: Size = Size(100_000, 1_000);
-/// Children of a stopped root.
-pub const CHILDREN: Size = Size(10_000, 100);
-/// Siblings of a scope, and of a child.
-pub const SIBLINGS: Size = Size(1_000, 10);
 /// How many times each of [`CONTENDERS`] locks the mutex.
 pub const LOCKS: Size = Size(2_000, 50);
 /// Tasks that lock one mutex.
@@ -140,13 +131,11 @@ pub const REQUESTS: Size = Size(16_000, 400);
 pub const ANSWER_WORK: u64 = 1_000;
 
 /// The number of rounds of phases with jobs of `nanos` nanoseconds: 16 ms of computation in all.
-#[must_use]
 pub const fn rounds(nanos: u64) -> Size {
     Size(2_000_000 / nanos as usize, 2)
 }
 
 /// Turns of all tasks at a mutex, with `outside` nanoseconds of computation between two turns.
-#[must_use]
 pub const fn turns(outside: u64) -> Size {
     match outside {
         0 => Size(800_000, 1_600),
@@ -173,12 +162,6 @@ const fn piped(count: usize) -> u64 {
 }
 
 const ONE_TIME: &[Part] = &[Part { key: TIME, label: "" }];
-/// Key of the median delay.
-pub const P50: &str = "p50";
-/// Key of the 99th percentile of the delays.
-pub const P99: &str = "p99";
-/// Key of the longest delay.
-pub const LONGEST: &str = "longest";
 const DELAYS: &[Part] = &[Part { key: P50, label: "p50" }, Part { key: P99, label: "p99" }];
 const WITH_WAITS: &[Part] = &[
     Part { key: TIME, label: "time" },
@@ -259,7 +242,7 @@ pub const CASES: &[Case] = &[
     timed("ping-pong-across", "the same with each on a worker of its own", TWO),
     Case {
         unit: Unit::Bytes,
-        parts: &[Part { key: "bytes", label: "" }],
+        parts: &[Part { key: BYTES, label: "" }],
         ..timed("parked-memory", "100,000 waiting tasks (may: 10,000; threads: 1,000), everything counted: a task", ONE)
     },
     timed("ask", "whether a handle is cancelled (serial: a load of an atomic word)", ONE),
@@ -344,7 +327,6 @@ pub const CASES: &[Case] = &[
 ];
 
 /// Finds the case of that name.
-#[must_use]
 pub fn find(name: &str) -> Option<&'static Case> {
     CASES.iter().find(|case| case.name == name)
 }

@@ -2,20 +2,20 @@
 //! measured in a process of its own.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
 use super::CompareArgs;
 use super::cases::{self, CASES, Case};
-use super::line::{Line, Outcome};
-use super::measure::{Setting, Speed};
-use super::process::{self, Ending};
-use super::runtimes::{self, RUNTIMES, Runtime};
-use crate::figures::harness::Plan;
-use crate::figures::machine::{busy_seconds, children_seconds};
+use super::outcome::Outcome;
+use super::runtimes::{self, Runtime, runtimes};
+use crate::measure::harness::Setting;
+use crate::measure::line::Line;
+use crate::measure::process::{self, Ending};
+use crate::measure::rounds::{Attempt, Subject};
+use crate::measure::work::Speed;
 use crate::output;
-use crate::turns::{Attempt, Subject};
 
 /// Time limit of this program's own processes. The longest takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -42,7 +42,6 @@ pub enum Who {
 
 impl Contender {
     /// Its name in the table, unless a program has given another one.
-    #[must_use]
     pub fn runtime(&self) -> &str {
         match &self.who {
             Who::Runtime(runtime) => runtime.name,
@@ -55,18 +54,9 @@ impl Subject for Contender {
     fn name(&self) -> String {
         format!("{} on {}, {}", self.case.name, self.runtime(), workers(self.workers))
     }
-
-    fn is_due(&self, _round: u32, _of: u32) -> bool {
-        true
-    }
-
-    fn wants_quiet(&self) -> bool {
-        true
-    }
 }
 
 /// Formats a number of workers.
-#[must_use]
 pub fn workers(count: usize) -> String {
     if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") }
 }
@@ -78,7 +68,7 @@ pub fn workers(count: usize) -> String {
 pub fn all(args: &CompareArgs) -> anyhow::Result<Vec<Contender>> {
     let mut all = Vec::new();
     for case in wanted(&args.filters)? {
-        for runtime in RUNTIMES.iter().filter(|runtime| runtime.run(case.name).is_some()) {
+        for runtime in runtimes().filter(|runtime| runtime.run(case.name).is_some()) {
             for workers in runtime.workers(case) {
                 all.push(Contender { case, workers, who: Who::Runtime(runtime) });
             }
@@ -114,41 +104,28 @@ pub fn measure(
     args: &CompareArgs,
     speed: Speed,
 ) -> anyhow::Result<Attempt<Outcome>> {
-    let Contender { case, workers, who } = contender;
+    let &Contender { case, workers, ref who } = contender;
+    let (count, quick) = (workers.to_string(), args.turns.quick);
+    let [us, item] = [speed.steps_per_us, speed.steps_per_item].map(|steps| steps.to_string());
     let (mut command, limit, ending) = match who {
         Who::Runtime(runtime) => {
-            let program = std::env::current_exe().context("cannot find this program's file")?;
-            let mut command = Command::new(program);
-            command.args(["compare", "--measure", case.name, runtime.name, &workers.to_string()]);
-            command.args(["--steps-per-us", &speed.steps_per_us.to_string()]);
-            command.args(["--steps-per-item", &speed.steps_per_item.to_string()]);
-            if args.quick {
-                command.arg("--quick");
-            }
+            let words = ["compare", "--measure", case.name, runtime.name, &count];
+            let mut command = process::own(&words, quick)?;
+            command.args(["--steps-per-us", &us, "--steps-per-item", &item]);
             (command, LIMIT, Ending::Process)
         }
         Who::Program(program) => {
             let mut command = Command::new("sh");
-            let line = format!("exec {program} \"$@\"");
-            command.args(["-c", &line, "sh", case.name, &workers.to_string()]);
-            command.env("COMPARE_STEPS_PER_US", speed.steps_per_us.to_string());
-            command.env("COMPARE_STEPS_PER_ITEM", speed.steps_per_item.to_string());
-            command.env("COMPARE_QUICK", if args.quick { "1" } else { "0" });
+            command.args(["-c", &format!("exec {program} \"$@\""), "sh", case.name, &count]);
+            command.env("COMPARE_STEPS_PER_US", us).env("COMPARE_STEPS_PER_ITEM", item);
+            command.env("COMPARE_QUICK", if quick { "1" } else { "0" });
             (command, Duration::from_secs(args.time_limit), Ending::Group)
         }
     };
-    let (began, before) = (Instant::now(), (busy_seconds(), children_seconds()));
-    let output = process::run(&mut command, limit, ending);
-    let (seconds, after) = (began.elapsed().as_secs_f64(), (busy_seconds(), children_seconds()));
-    let grown = |before: Option<f64>, after: Option<f64>| Some(after? - before?);
-    let foreign = grown(before.0, after.0)
-        .zip(grown(before.1, after.1))
-        .map_or(0.0, |(busy, children)| busy - children);
-    let outcome = match output.and_then(|output| Line::read(&output)) {
-        Ok(line) => line.judge(case, args.quick),
+    Ok(process::attempt(&mut command, limit, ending).map(|line| match line {
+        Ok(line) => Outcome::judge(line, case, quick),
         Err(reason) => Outcome::Failed(reason),
-    };
-    Ok(Attempt::new(outcome, seconds, foreign))
+    }))
 }
 
 /// Measures a case in this process and prints the line.
@@ -166,11 +143,8 @@ pub fn measure_here(words: &[String], quick: bool, speed: Speed) -> anyhow::Resu
     let workers = workers.parse().with_context(|| format!("not a number of workers: {workers}"))?;
     let run = runtime.run(case.name);
     let run = run.with_context(|| format!("{} does not run {}", runtime.name, case.name))?;
-    let line = Line::from(run(&Setting { plan: Plan::new(quick), workers, speed }));
-    output::print(|out| {
-        serde_json::to_writer(&mut *out, &line)?;
-        writeln!(out)
-    })
+    let line = Line::from(run(&Setting::new(quick, workers, speed)));
+    output::print_json(&line, false)
 }
 
 #[cfg(test)]

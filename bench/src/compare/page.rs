@@ -6,31 +6,20 @@ use serde::Serialize;
 
 use super::cases::{CASES, Case};
 use super::contenders::{Contender, Who, workers};
-use super::line::Outcome;
-use super::runtimes::RUNTIMES;
+use super::outcome::Outcome;
+use super::runtimes::runtimes;
 use super::targets::{Judged, TARGETS};
-use crate::figures::machine::Machine;
-use crate::figures::stats;
-use crate::output;
-use crate::turns::Measured;
+use crate::measure::rounds::{Measured, Run};
+use crate::measure::stats::Spread;
 
 /// Everything that is printed.
 #[derive(Debug, Serialize)]
 pub struct Page {
-    /// The machine, versions and date.
-    pub machine: Machine,
+    /// The machine, the number of rounds and so on.
+    #[serde(flatten)]
+    pub run: Run,
     /// Versions of the measured peers.
     pub versions: Vec<&'static str>,
-    /// Rounds.
-    pub rounds: u32,
-    /// Measured for a shorter time and in smaller sizes: not for publication.
-    pub quick: bool,
-    /// Total duration.
-    pub seconds: f64,
-    /// Measurements that other processes disturbed and that were kept nevertheless.
-    pub disturbed: u32,
-    /// Repeats of disturbed measurements.
-    pub repeated: u32,
     /// The measured contenders.
     pub rows: Vec<Row>,
     /// The targets of the measured cases.
@@ -56,31 +45,24 @@ pub struct Row {
 /// A value over all rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figure {
-    /// Median over the rounds.
-    pub value: f64,
-    /// The interval that holds the median with 90 % probability.
-    pub low: f64,
-    /// The upper bound of that interval.
-    pub high: f64,
+    /// Median and spread over the rounds.
+    #[serde(flatten)]
+    pub spread: Spread,
     /// The ratio to the best value with the same number of workers, serial work excepted. `None`
     /// if there is nothing to compare.
     pub to_best: Option<f64>,
-    /// The value of each round.
-    pub rounds: Vec<f64>,
 }
 
-impl Figure {
-    fn new(rounds: Vec<f64>) -> Figure {
-        let (low, high) = stats::interval_of_median(&rounds);
-        Figure { value: stats::median(&rounds), low, high, to_best: None, rounds }
+impl From<Vec<f64>> for Figure {
+    fn from(rounds: Vec<f64>) -> Figure {
+        Figure { spread: rounds.into(), to_best: None }
     }
 }
 
 impl Row {
     /// The values of all rounds, or an empty slice if there are none.
-    #[must_use]
     pub fn values(&self, key: &str) -> &[f64] {
-        self.figures.get(key).map_or(&[], |figure| &figure.rounds)
+        self.figures.get(key).map_or(&[], |figure| &figure.spread.rounds)
     }
 
     fn new(contender: &Contender, measured: &Measured<Outcome>) -> Option<Row> {
@@ -108,7 +90,7 @@ impl Row {
             case: contender.case.name,
             runtime: name.unwrap_or_else(|| contender.runtime().to_owned()),
             workers: contender.workers,
-            figures: values.into_iter().map(|(key, rounds)| (key, Figure::new(rounds))).collect(),
+            figures: values.into_iter().map(|(key, rounds)| (key, rounds.into())).collect(),
             failed,
         })
     }
@@ -116,27 +98,9 @@ impl Row {
 
 impl Page {
     /// Combines the outcomes of all rounds.
-    #[must_use]
-    pub fn new(
-        machine: Machine,
-        rounds: u32,
-        quick: bool,
-        seconds: f64,
-        contenders: &[Contender],
-        measured: &[Measured<Outcome>],
-    ) -> Page {
+    pub fn new(run: Run, contenders: &[Contender], measured: &[Measured<Outcome>]) -> Page {
         let rows = contenders.iter().zip(measured).filter_map(|(c, m)| Row::new(c, m)).collect();
-        let mut page = Page {
-            machine,
-            versions: versions(contenders),
-            rounds,
-            quick,
-            seconds,
-            disturbed: measured.iter().map(|m| m.disturbed).sum(),
-            repeated: measured.iter().map(|m| m.repeated).sum(),
-            rows,
-            targets: Vec::new(),
-        };
+        let mut page = Page { run, versions: versions(contenders), rows, targets: Vec::new() };
         page.compare();
         page
     }
@@ -146,8 +110,9 @@ impl Page {
         let mut best: BTreeMap<(&str, usize, String), f64> = BTreeMap::new();
         for row in self.rows.iter().filter(|row| row.runtime != "serial") {
             for (key, figure) in &row.figures {
-                let best = best.entry((row.case, row.workers, key.clone())).or_insert(figure.value);
-                *best = best.min(figure.value);
+                let best =
+                    best.entry((row.case, row.workers, key.clone())).or_insert(figure.spread.value);
+                *best = best.min(figure.spread.value);
             }
         }
         for row in &mut self.rows {
@@ -156,7 +121,7 @@ impl Page {
                 let best = best.get(&(case, workers, key.clone()));
                 // A wait may be shorter than the resolution of the clock.
                 let comparable = best.filter(|&&best| best > 0.0);
-                figure.to_best = comparable.map(|best| figure.value / best);
+                figure.to_best = comparable.map(|best| figure.spread.value / best);
             }
         }
         let measured = |case: &str| self.rows.iter().any(|row| row.case == case);
@@ -169,11 +134,10 @@ impl Page {
         self.rows.iter().filter(move |row| row.case == case)
     }
 
-    /// The names of runtimes with rows, in the order of `RUNTIMES`, followed by those of
+    /// The names of runtimes with rows, in the order of [`runtimes`], followed by those of
     /// programs.
-    #[must_use]
     pub fn runtimes(&self) -> Vec<&str> {
-        let known = RUNTIMES.iter().map(|runtime| runtime.name);
+        let known = runtimes().map(|runtime| runtime.name);
         let mut names: Vec<&str> = known.filter(|&name| self.has(name)).collect();
         for row in &self.rows {
             if !names.contains(&row.runtime.as_str()) {
@@ -199,17 +163,6 @@ impl Page {
             Some(format!("{case} on {who} with {}: {reason}", workers(row.workers)))
         })
     }
-
-    /// Prints the page as one JSON object.
-    ///
-    /// # Errors
-    /// The output cannot be written.
-    pub fn print_json(&self) -> anyhow::Result<()> {
-        output::print(|out| {
-            serde_json::to_writer_pretty(&mut *out, self)?;
-            writeln!(out)
-        })
-    }
 }
 
 /// The versions of the measured peers.
@@ -223,23 +176,30 @@ fn versions(contenders: &[Contender]) -> Vec<&'static str> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::time::Instant;
+
     use super::super::cases::find;
     use super::super::runtimes;
     use super::*;
-    use crate::figures::cases::{CPU, TIME, Values};
+    use crate::measure::harness::{CPU, TIME, Values};
+    use crate::measure::rounds::Turns;
 
     /// A row with the times of some rounds.
     pub fn row(case: &'static str, runtime: &str, workers: usize, times: &[f64]) -> Row {
         let figures = BTreeMap::from([
-            (TIME.to_owned(), Figure::new(times.to_vec())),
-            (CPU.to_owned(), Figure::new(times.iter().map(|time| time * 2.0).collect())),
+            (TIME.to_owned(), times.to_vec().into()),
+            (CPU.to_owned(), times.iter().map(|time| time * 2.0).collect::<Vec<_>>().into()),
         ]);
         Row { case, runtime: runtime.to_owned(), workers, figures, failed: None }
     }
 
+    fn page_of(contenders: &[Contender], measured: &[Measured<Outcome>]) -> Page {
+        Page::new(Run::new(&Turns::default(), Instant::now(), measured), contenders, measured)
+    }
+
     /// A page of some rows.
     pub fn page(rows: Vec<Row>) -> Page {
-        let mut page = Page::new(Machine::here(), 2, false, 60.0, &[], &[]);
+        let mut page = page_of(&[], &[]);
         page.rows = rows;
         page.compare();
         page
@@ -289,9 +249,12 @@ pub(super) mod tests {
             measured(vec![time(3.0, Some("go")), time(5.0, Some("go"))]),
             measured(vec![Outcome::Unknown; 2]),
         ];
-        let page = Page::new(Machine::here(), 2, true, 1.0, &contenders, &outcomes);
+        let page = page_of(&contenders, &outcomes);
         assert_eq!(page.rows.len(), 1);
-        assert_eq!((page.rows[0].runtime.as_str(), page.rows[0].figures[TIME].value), ("go", 4.0));
+        assert_eq!(
+            (page.rows[0].runtime.as_str(), page.rows[0].figures[TIME].spread.value),
+            ("go", 4.0)
+        );
     }
 
     #[test]
@@ -299,7 +262,7 @@ pub(super) mod tests {
         let cygnet = runtimes::find("cygnet").unwrap();
         let contenders = [contender("fib", Who::Runtime(cygnet))];
         let outcomes = [measured(vec![time(3.0, None), Outcome::Failed("it failed".to_owned())])];
-        let page = Page::new(Machine::here(), 2, true, 1.0, &contenders, &outcomes);
+        let page = page_of(&contenders, &outcomes);
         assert!(page.rows[0].figures.is_empty());
         let failures: Vec<_> = page.failures().collect();
         assert_eq!(failures, ["fib on cygnet with 1 worker: it failed"]);

@@ -1,47 +1,24 @@
 //! The page as a picture (SVG): the time or memory of each runtime as a multiple of cygnet's,
 //! case by case.
 
-use std::collections::BTreeSet;
-use std::fs::OpenOptions;
-use std::path::Path;
-
-use anyhow::{Context, anyhow};
-use plotters::coord::Shift;
 use plotters::prelude::*;
+use std::collections::BTreeSet;
 
 use super::cases::{Case, Part};
 use super::contenders::workers;
 use super::page::Page;
+use crate::measure::plot::{Area, Drawn, FONT, WIDTH, svg as picture};
 
 /// Numbers of workers with a panel of their own.
 const PANELS: [usize; 2] = [1, 2];
-const WIDTH: u32 = 980;
 /// Heights of a line of a panel, of the legend above both panels, and of a panel's frame. Then
 /// the width of the names.
 const LINE: u32 = 18;
 const LEGEND: u32 = 70;
 const FRAME: u32 = 70;
 const NAMES: u32 = 150;
-const FONT: &str = "sans-serif";
 /// Ratios outside this range are drawn at its edge.
 const RANGE: (f64, f64) = (0.1, 1000.0);
-
-/// Fails early if the file cannot be written.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn check(file: &Path) -> anyhow::Result<()> {
-    let opened = OpenOptions::new().append(true).create(true).open(file);
-    opened.map(drop).with_context(|| format!("cannot write {}", file.display()))
-}
-
-/// Draws the page into a file.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn draw(page: &Page, file: &Path) -> anyhow::Result<()> {
-    std::fs::write(file, svg(page)?).context("cannot write the file")
-}
 
 /// A line of a panel: a case, and the other runtimes with their ratios to cygnet.
 struct Line {
@@ -58,10 +35,12 @@ fn lines(page: &Page, workers: usize) -> Vec<Line> {
 
 fn line(page: &Page, workers: usize, case: &Case, part: &Part) -> Option<Line> {
     let with = || page.rows_of(case.name).filter(|row| row.workers == workers);
-    let ours = with().find(|row| row.runtime == "cygnet")?.figures.get(part.key)?.value;
+    let ours = with().find(|row| row.runtime == "cygnet")?.figures.get(part.key)?.spread.value;
     let others = with().filter(|row| row.runtime != "cygnet");
     let points: Vec<_> = others
-        .filter_map(|row| Some((row.runtime.clone(), row.figures.get(part.key)?.value / ours)))
+        .filter_map(|row| {
+            Some((row.runtime.clone(), row.figures.get(part.key)?.spread.value / ours))
+        })
         .filter(|(_, ratio)| ratio.is_finite() && *ratio > 0.0)
         .collect();
     let name = [case.name, part.label].join(" ");
@@ -85,28 +64,19 @@ pub fn svg(page: &Page) -> anyhow::Result<String> {
         PANELS.iter().map(|&workers| (workers, lines(page, workers))).collect();
     let names = names(page, panels.iter().flat_map(|(_, lines)| lines));
     let heights: Vec<u32> = panels.iter().map(|(_, l)| l.len() as u32 * LINE + FRAME).collect();
-    let mut text = String::new();
-    {
-        let size = (WIDTH, LEGEND + heights.iter().sum::<u32>());
-        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        let failed = |error| anyhow!("cannot draw: {error}");
-        root.fill(&WHITE).map_err(failed)?;
+    picture(LEGEND + heights.iter().sum::<u32>(), |root| {
         let (top, mut rest) = root.split_vertically(LEGEND);
-        legend(&top, &names).map_err(failed)?;
+        legend(&top, &names)?;
         for ((workers, lines), height) in panels.iter().zip(heights) {
             let (area, below) = rest.split_vertically(height);
             rest = below;
             if !lines.is_empty() {
-                panel(&area, *workers, lines, &names).map_err(failed)?;
+                panel(&area, *workers, lines, &names)?;
             }
         }
-        root.present().map_err(failed)?;
-    }
-    Ok(text)
+        Ok(())
+    })
 }
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>>;
 
 /// Colours that most colour-blind people too can tell apart on white (after Okabe and Ito).
 const COLOURS: [RGBColor; 11] = [
@@ -227,11 +197,5 @@ mod tests {
     #[test]
     fn an_empty_page_has_a_picture_too() {
         assert_eq!(open_elements(&svg(&page(Vec::new())).unwrap()), Vec::<String>::new());
-    }
-
-    #[test]
-    fn an_unwritable_file_is_found_beforehand() {
-        let error = check(Path::new("/nonexistent/plot.svg")).unwrap_err();
-        assert!(format!("{error:#}").contains("cannot write /nonexistent/plot.svg"));
     }
 }

@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use super::cases::{ASKED, SPREAD_OF};
 use super::page::{Page, Row};
-use crate::figures::cases::{CPU, TIME};
-use crate::figures::stats;
-use crate::figures::verdict::{self, Verdict};
+use crate::measure::harness::{CPU, TIME};
+use crate::measure::stats::{self, Spread};
+use crate::measure::verdict::{self, Verdict};
 
 /// A target: cygnet takes at most `most` times as much as another runtime.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -176,10 +176,10 @@ pub struct Judged {
     pub beside: String,
     /// The ratio that should not be exceeded.
     pub target: f64,
-    /// Median of the ratios of all rounds; `None` if one side was not measured.
-    pub ratio: Option<f64>,
+    /// Median of the ratios of all rounds; NaN if one side was not measured.
+    pub ratio: f64,
     /// The upper bound of the interval that holds the median with 90 % probability.
-    pub high: Option<f64>,
+    pub high: f64,
     /// The verdict; `None` if one side was not measured.
     pub verdict: Option<Verdict>,
     /// The ratio of each round.
@@ -197,7 +197,6 @@ impl Target {
     }
 
     /// Judges the target by the rows of a page.
-    #[must_use]
     pub fn judge(&self, page: &Page) -> Judged {
         let of_case = || page.rows_of(self.case).filter(|row| !row.values(self.key).is_empty());
         let ours = of_case().find(|row| row.runtime == "cygnet" && row.workers == self.workers);
@@ -212,18 +211,17 @@ impl Target {
             }
             _ => Vec::new(),
         };
-        let some = |value: f64| if rounds.is_empty() { None } else { Some(value) };
-        let (ratio, (_, high)) = (stats::median(&rounds), stats::interval_of_median(&rounds));
-        let verdict = verdict::Target::ratio(self.most).judge(ratio, high, rounds.len(), f64::NAN);
+        let ratio = Spread::from(rounds);
+        let verdict = verdict::Target::ratio(self.most).judge(&ratio, f64::NAN);
         let key = if self.key == CPU { ", CPU" } else { "" };
         Judged {
             what: format!("{}{key}, {}", self.case, super::contenders::workers(self.workers)),
             beside: self.beside_whom(theirs),
             target: self.most,
-            ratio: some(ratio),
-            high: some(high),
-            verdict: (!rounds.is_empty()).then_some(verdict),
-            rounds,
+            ratio: ratio.value,
+            high: ratio.high,
+            verdict: (!ratio.rounds.is_empty()).then_some(verdict),
+            rounds: ratio.rounds,
         }
     }
 
@@ -309,6 +307,6 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_not_judged() {
         let judged = peer("fib", 1, CHILI, 1.0).judge(&page(vec![row("fib", "cygnet", 1, &[1.0])]));
-        assert_eq!((judged.ratio, judged.verdict), (None, None));
+        assert!(judged.ratio.is_nan() && judged.verdict.is_none());
     }
 }

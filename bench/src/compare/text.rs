@@ -3,12 +3,10 @@
 use super::cases::{Case, Part};
 use super::contenders::wanted;
 use super::page::{Page, Row};
-use super::runtimes::RUNTIMES;
+use super::runtimes::runtimes;
 use super::targets::Judged;
-use crate::figures::cases::{CPU, TIME};
-use crate::figures::machine::Machine;
-use crate::figures::report::{aligned, amount};
-use crate::figures::rows::Unit;
+use crate::measure::harness::{CPU, TIME};
+use crate::measure::text::{Unit, aligned, markdown_head, markdown_line};
 use crate::output;
 
 /// Prints the cases and the runtimes that run them.
@@ -18,7 +16,7 @@ use crate::output;
 pub fn list(filters: &[String]) -> anyhow::Result<()> {
     let mut text = String::new();
     for case in wanted(filters)? {
-        let runs = RUNTIMES.iter().filter(|runtime| runtime.run(case.name).is_some());
+        let runs = runtimes().filter(|runtime| runtime.run(case.name).is_some());
         let names: Vec<&str> = runs.map(|runtime| runtime.name).collect();
         text.push_str(&format!("{}: {}\n    {}\n", case.name, case.about, names.join(", ")));
     }
@@ -30,19 +28,8 @@ pub fn list(filters: &[String]) -> anyhow::Result<()> {
 
 /// The head of the page: machine, versions, date, rounds.
 fn head(page: &Page) -> String {
-    let Machine { cygnet, rustc, cpu, cores, kernel, date } = &page.machine;
-    let mut versions = vec![format!("cygnet {cygnet}")];
-    versions.extend(page.versions.iter().map(|&version| version.to_owned()));
-    format!(
-        "{}; {rustc}, {date}\n{cpu}, {cores} cores, Linux {kernel}\n\
-         {} rounds{} in {:.1} min; {} repeats of disturbed measurements, {} disturbed ones kept\n",
-        versions.join(", "),
-        page.rounds,
-        if page.quick { ", in a hurry and in smaller sizes: not for publication," } else { "" },
-        page.seconds / 60.0,
-        page.repeated,
-        page.disturbed,
-    )
+    let peers: String = page.versions.iter().map(|version| format!(", {version}")).collect();
+    page.run.head([&peers, ""])
 }
 
 /// The title of a part of a case in a table.
@@ -60,7 +47,7 @@ fn parts(page: &Page) -> impl Iterator<Item = (&'static Case, &'static Part)> {
 }
 
 fn ratio(value: Option<f64>) -> String {
-    value.map_or_else(String::new, |value| amount(value, Unit::Ratio))
+    Unit::Ratio.show(value.unwrap_or(f64::NAN))
 }
 
 fn cells(row: &Row, case: &Case, part: &Part) -> [String; 6] {
@@ -69,20 +56,18 @@ fn cells(row: &Row, case: &Case, part: &Part) -> [String; 6] {
         let empty = String::new;
         return [row.runtime.clone(), workers, "failed".to_owned(), empty(), empty(), empty()];
     };
-    let show = |value: f64| amount(value, case.unit);
     let cpu = row.figures.get(CPU).filter(|_| part.key == TIME);
     [
         row.runtime.clone(),
         workers,
-        show(figure.value),
-        format!("{} .. {}", show(figure.low), show(figure.high)),
-        cpu.map_or_else(String::new, |cpu| show(cpu.value)),
+        case.unit.show(figure.spread.value),
+        figure.spread.interval(case.unit),
+        case.unit.show(cpu.map_or(f64::NAN, |cpu| cpu.spread.value)),
         ratio(figure.to_best),
     ]
 }
 
 /// Formats the page for a terminal.
-#[must_use]
 pub fn plain(page: &Page) -> String {
     let mut text = head(page);
     for (case, part) in parts(page) {
@@ -115,22 +100,21 @@ fn target_cells(judged: &Judged) -> [String; 6] {
     [
         judged.what.clone(),
         judged.beside.clone(),
-        ratio(judged.ratio),
-        ratio(judged.high),
-        ratio(Some(judged.target)),
+        Unit::Ratio.show(judged.ratio),
+        Unit::Ratio.show(judged.high),
+        Unit::Ratio.show(judged.target),
         judged.verdict.map_or("not measured", |verdict| verdict.word()).to_owned(),
     ]
 }
 
 /// Formats the page for a document: a table with a column for each runtime, and a table of the
 /// targets.
-#[must_use]
 pub fn markdown(page: &Page) -> String {
     let mut text = head(page);
     let names = page.runtimes();
     let mut heads = vec!["case", "workers"];
     heads.extend(&names);
-    text.push_str(&format!("\n{}{}", line(&heads), line(&vec!["---"; heads.len()])));
+    text.push_str(&format!("\n{}", markdown_head(&heads)));
     for (case, part) in parts(page) {
         for (at, &workers) in case.workers.iter().enumerate() {
             let mut cells = vec![title(case, part), workers.to_string()];
@@ -141,12 +125,12 @@ pub fn markdown(page: &Page) -> String {
                 let row = page.rows_of(case.name).find(|r| r.runtime == name && r.workers == asked);
                 row.filter(|_| shown).map_or_else(String::new, |row| value(row, case, part))
             }));
-            text.push_str(&line(&cells));
+            text.push_str(&markdown_line(&cells));
         }
     }
     if !page.targets.is_empty() {
-        text.push_str(&format!("\n{}{}", line(&TARGET_HEADS), line(&["---"; TARGET_HEADS.len()])));
-        page.targets.iter().for_each(|judged| text.push_str(&line(&target_cells(judged))));
+        text.push_str(&format!("\n{}", markdown_head(&TARGET_HEADS)));
+        page.targets.iter().for_each(|judged| text.push_str(&markdown_line(&target_cells(judged))));
     }
     text
 }
@@ -154,18 +138,12 @@ pub fn markdown(page: &Page) -> String {
 /// The value and, in parentheses, its ratio to the best. The best value is bold.
 fn value(row: &Row, case: &Case, part: &Part) -> String {
     let Some(figure) = row.figures.get(part.key) else { return "failed".to_owned() };
-    let value = amount(figure.value, case.unit);
+    let value = case.unit.show(figure.spread.value);
     match figure.to_best {
         _ if row.runtime == "serial" => value,
         Some(1.0) => format!("**{value}**"),
         to_best => format!("{value} ({})", ratio(to_best)),
     }
-}
-
-/// A line of a Markdown table. A bar within a cell is escaped, as it would end the cell.
-fn line<S: AsRef<str>>(cells: &[S]) -> String {
-    let cells: Vec<_> = cells.iter().map(|cell| cell.as_ref().replace('|', "\\|")).collect();
-    format!("| {} |\n", cells.join(" | "))
 }
 
 #[cfg(test)]

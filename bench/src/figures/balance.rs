@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cygnet::Unparker;
 
 use super::ops::Gate;
-use super::work::Work;
+use crate::measure::work::Work;
 
 /// Children that have started and are waiting to be woken.
 #[derive(Default)]
@@ -99,7 +99,7 @@ mod tests {
     fn all_children_are_woken_on_whichever_worker_they_started() {
         for variant in VARIANTS {
             let runtime = ops::runtime(2);
-            runtime.block_on(|| variant(500, Work::calibrate(Duration::from_micros(2))));
+            runtime.block_on(|| variant(500, Work::of_steps(1000)));
             assert_eq!(runtime.metrics().tasks(), 501);
         }
     }

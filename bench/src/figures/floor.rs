@@ -7,9 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use memmap2::{Advice, MmapMut};
-use serde::{Deserialize, Serialize};
 
-use super::harness::{Plan, REPETITION, repeat};
+use crate::measure::harness::{Measured, Setting, Values, repeat, time};
 
 /// The floor of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,54 +31,39 @@ pub enum Floor {
     Nanoseconds(u32),
 }
 
-/// The floors of a process, in nanoseconds.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Floors {
-    /// See [`Floor::Rmw`].
-    pub rmw: f64,
-    /// See [`Floor::Call`].
-    pub call: f64,
-    /// See [`Floor::Load`].
-    pub load: f64,
-    /// See [`Floor::Page`].
-    pub page: f64,
-    /// The floor that the case requested in addition to these.
-    pub other: Option<f64>,
-}
+/// The floors that every process measures, in nanoseconds.
+pub const USUAL: [(&str, Floor); 4] =
+    [("rmw", Floor::Rmw), ("call", Floor::Call), ("load", Floor::Load), ("page", Floor::Page)];
 
-impl Floors {
-    /// Measures the floors in some 60 ms, including `other` if it is none of the usual four.
-    #[must_use]
-    pub fn measure(other: Floor) -> Floors {
-        let plan = Plan {
-            warm_up: Duration::from_millis(2),
-            measured: Duration::from_millis(12),
-            repetition: REPETITION,
-            quick: true,
-        };
-        Floors {
-            rmw: repeat(&plan, rmw).wall,
-            call: repeat(&plan, call).wall,
-            load: repeat(&plan, load).wall,
-            page: page(),
-            other: match other {
-                Floor::Handoff => Some(repeat(&plan, handoff).wall),
-                Floor::Threads => Some(repeat(&plan, threads).wall),
-                _ => None,
-            },
+impl Floor {
+    /// Measures the floors in some 60 ms, including `self` if it is none of the usual four.
+    pub fn measure(self, setting: &Setting) -> Values {
+        let [warm_up, measured] = [2, 12].map(Duration::from_millis);
+        let setting = Setting { warm_up, measured, ..*setting };
+        let mut floors = Measured::of([
+            ("rmw", repeat(&setting, rmw).wall),
+            ("call", repeat(&setting, call).wall),
+            ("load", repeat(&setting, load).wall),
+            ("page", page()),
+        ]);
+        if let Floor::Handoff | Floor::Threads = self {
+            let other = if self == Floor::Handoff { handoff } else { threads };
+            floors = floors.and(self.key(), repeat(&setting, other).wall);
         }
+        floors.values
     }
 
-    /// Returns a floor, or `None` if it was not measured.
-    #[must_use]
-    pub fn get(&self, floor: Floor) -> Option<f64> {
-        match floor {
-            Floor::Rmw => Some(self.rmw),
-            Floor::Call => Some(self.call),
-            Floor::Load => Some(self.load),
-            Floor::Page => Some(self.page),
-            Floor::Handoff | Floor::Threads => self.other,
+    /// Its key among the floors of a process.
+    fn key(self) -> &'static str {
+        let usual = USUAL.iter().find(|(_, floor)| *floor == self);
+        usual.map_or("other", |(key, _)| key)
+    }
+
+    /// Returns the floor in a process that measured `floors`, or `None` if it was not measured.
+    pub fn of(self, floors: &Values) -> Option<f64> {
+        match self {
             Floor::Bytes(amount) | Floor::Nanoseconds(amount) => Some(amount.into()),
+            _ => floors.get(self.key()).copied(),
         }
     }
 }
@@ -87,11 +71,7 @@ impl Floors {
 fn rmw(n: u64) -> Duration {
     let word = AtomicU64::new(0);
     let word = black_box(&word);
-    let began = Instant::now();
-    for _ in 0..n {
-        word.fetch_add(1, Ordering::Relaxed);
-    }
-    began.elapsed()
+    time(n, |_| _ = word.fetch_add(1, Ordering::Relaxed))
 }
 
 #[inline(never)]
@@ -100,25 +80,19 @@ fn callee(x: u64) -> u64 {
 }
 
 fn call(n: u64) -> Duration {
-    let began = Instant::now();
     let mut x = 0;
-    for _ in 0..n {
-        x = callee(x);
-    }
+    let time = time(n, |_| x = callee(x));
     black_box(x);
-    began.elapsed()
+    time
 }
 
 fn load(n: u64) -> Duration {
     let word = AtomicU64::new(1);
     let word = black_box(&word);
-    let began = Instant::now();
     let mut sum = 0_u64;
-    for _ in 0..n {
-        sum = sum.wrapping_add(word.load(Ordering::Relaxed));
-    }
+    let time = time(n, |_| sum = sum.wrapping_add(word.load(Ordering::Relaxed)));
     black_box(sum);
-    began.elapsed()
+    time
 }
 
 /// Time of the first write to a page of 4 KiB, over some thousand pages; NaN if there is no
@@ -169,28 +143,25 @@ fn handoff(n: u64) -> Duration {
 }
 
 fn threads(n: u64) -> Duration {
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         let pair = [thread::spawn(|| ()), thread::spawn(|| ())];
-        for thread in pair {
-            let _ = thread.join();
-        }
-    }
-    began.elapsed()
+        pair.into_iter().for_each(|thread| drop(thread.join()));
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::harness::moment;
 
     #[test]
     fn a_process_has_the_usual_floors_and_the_one_it_asked_for() {
-        let floors = Floors::measure(Floor::Handoff);
-        for floor in [Floor::Rmw, Floor::Call, Floor::Load, Floor::Page] {
-            assert!(floors.get(floor).is_some_and(|time| time > 0.0), "{floors:?}");
+        let floors = Floor::Handoff.measure(&moment(1));
+        for (_, floor) in USUAL {
+            assert!(floor.of(&floors).is_some_and(|time| time > 0.0), "{floors:?}");
         }
-        assert!(floors.get(Floor::Handoff).is_some());
-        assert_eq!(floors.get(Floor::Threads), floors.other);
-        assert_eq!(floors.get(Floor::Bytes(7)), Some(7.0));
+        assert!(Floor::Handoff.of(&floors).is_some());
+        assert_eq!(Floor::Threads.of(&floors), Floor::Handoff.of(&floors));
+        assert_eq!(Floor::Bytes(7).of(&floors), Some(7.0));
     }
 }

@@ -5,39 +5,37 @@
 //! * [`waits`]: loops of locks, channels and blocking calls.
 //! * [`rings`]: loops of messages through rings.
 //! * [`stops`]: loops of guards, interrupts and children of a graceful shutdown.
-//! * [`balance`], [`work`]: tasks that wait and then compute for a known time.
+//! * [`balance`]: tasks that wait and then compute for a known time.
 //! * [`floor`]: the least that the machine charges for the steps of such calls.
-//! * [`harness`]: warm-up, repetition, medians, within one process.
-//! * [`cases`], [`memory`]: what one process measures, and prints as one line of JSON.
+//! * [`cases`], [`memory`]: what one process measures.
 //! * [`rows`]: the table: which value of which case, its floor, its target.
-//! * [`rounds`], [`progress`]: a process for each case, in interleaved rounds, and the progress
-//!   bar.
-//! * [`stats`], [`verdict`], [`machine`], [`report`]: from samples to the printed page.
+//! * [`report`]: the printed page.
 //! * [`count`]: a number of operations and nothing else, for a tool that counts instructions.
 
 pub mod balance;
 pub mod cases;
 pub mod count;
 pub mod floor;
-pub mod harness;
-pub mod machine;
 pub mod memory;
 pub mod ops;
-pub mod progress;
 pub mod report;
 pub mod rings;
-pub mod rounds;
 pub mod rows;
-pub mod stats;
 pub mod stops;
 pub mod tree;
-pub mod verdict;
 pub mod waits;
-pub mod work;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use anyhow::{anyhow, ensure};
 use clap::Args;
+
+use self::report::Page;
+use self::rows::{ROWS, Row, cases_of};
+use crate::measure::process::{self, Ending};
+use crate::measure::rounds::{self, Attempt, Turns};
+use crate::output;
 
 /// Arguments of `bench`.
 #[derive(Args, Clone, Debug)]
@@ -48,13 +46,9 @@ pub struct FiguresArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-    /// Number of rounds over which the median is taken, with a process for each case and round;
-    /// memory is measured in three of them [default: 15, with --quick 3]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub rounds: Option<u32>,
-    /// Measure for a shorter time and with fewer tasks: a look, not figures for publication
-    #[arg(long)]
-    pub quick: bool,
+    /// Rounds. Memory is measured in three of them.
+    #[command(flatten)]
+    pub turns: Turns,
     /// Print the names of the figures and exit
     #[arg(long, conflicts_with_all = ["json", "rounds", "quick"])]
     pub list: bool,
@@ -76,11 +70,36 @@ pub fn run(args: &FiguresArgs) -> anyhow::Result<ExitCode> {
     if let Some(count) = &args.count {
         count::run(&count[0], &count[1])
     } else if let Some(case) = &args.measure {
-        cases::measure(case, args.quick)
+        cases::measure(case, args.turns.quick)
     } else if args.list {
         rows::list(&args.filters)
     } else {
-        rounds::run(args)
+        measure(args)
     }
     .map(|()| ExitCode::SUCCESS)
+}
+
+/// Time limit of the process of a case. The longest takes some seconds.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Measures the requested figures, each case in a process of its own, and prints them.
+fn measure(args: &FiguresArgs) -> anyhow::Result<()> {
+    let rows: Vec<&'static Row> = ROWS.iter().filter(|row| row.matches(&args.filters)).collect();
+    ensure!(
+        !rows.is_empty(),
+        "no figure's name contains {}; see bench --list",
+        args.filters.join(" or ")
+    );
+    let cases = cases_of(&rows);
+    let (run, measured) = rounds::take(&args.turns, &cases, |at| {
+        let name = cases[at].name;
+        let mut command = process::own(&["bench", "--measure", name], args.turns.quick)?;
+        let attempt = process::attempt(&mut command, LIMIT, Ending::Process);
+        let Attempt { measurement, seconds, disturbance } = attempt;
+        let failed = |reason| anyhow!("the case {name} failed: {reason}");
+        Ok(Attempt { measurement: measurement.map_err(failed)?, seconds, disturbance })
+    })?;
+    let names = cases.iter().map(|case| case.name);
+    let page = Page::new(run, &rows, &names.zip(measured).collect());
+    if args.json { output::print_json(&page, true) } else { output::print_text(&page.text()) }
 }

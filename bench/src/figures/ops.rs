@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use cygnet::coroutine::Coroutine;
 use cygnet::{LocalTask, Runtime, Task, Unparker};
 
-use super::work::Work;
+use crate::measure::harness::{Delay, Measured, Setting, repeated, scale, time};
+use crate::measure::work::Work;
 
 /// Stack size that tasks request in order to get a coroutine of their own. It is the default
 /// size.
@@ -24,13 +25,34 @@ const STACK: usize = 64 << 10;
 ///
 /// # Panics
 /// If the system refuses, as there is nothing to measure then.
-#[must_use]
 pub fn runtime(workers: usize) -> Runtime {
     let builder = Runtime::builder().workers(workers);
     // Frames of a debug build take many times as much, and figures of such a build mean nothing
     // anyway.
     let builder = if cfg!(debug_assertions) { builder.stack_size(1 << 20) } else { builder };
     builder.build().expect("a small runtime can be built")
+}
+
+/// Measures inside a task.
+///
+/// # Errors
+/// None. The signature is that of all cases.
+pub fn inside(
+    setting: &Setting,
+    kernel: impl FnOnce(&Setting) -> Measured + Send,
+) -> anyhow::Result<Measured> {
+    Ok(runtime(setting.workers).block_on(|| kernel(setting)))
+}
+
+/// Measures an operation inside a task.
+///
+/// # Errors
+/// None. The signature is that of all cases.
+pub fn looped(
+    setting: &Setting,
+    operation: impl FnMut(u64) -> Duration + Send,
+) -> anyhow::Result<Measured> {
+    inside(setting, |setting| repeated(setting, operation))
 }
 
 /// Lets a task wait until other tasks have reached a certain point.
@@ -41,7 +63,6 @@ pub struct Gate {
 
 impl Gate {
     /// A gate at which the calling task waits for `count` others.
-    #[must_use]
     pub fn new(count: usize) -> Arc<Gate> {
         Arc::new(Gate { missing: AtomicUsize::new(count), waiter: cygnet::unparker() })
     }
@@ -65,20 +86,16 @@ impl Gate {
 
 /// One child at a time, spawned and joined at once, so that it is called in place.
 pub fn spawn_join_in_place(n: u64) -> Duration {
-    let began = Instant::now();
-    for i in 0..n {
+    time(n, |i| {
         black_box(cygnet::spawn(move || black_box(i)).join().ok());
-    }
-    began.elapsed()
+    })
 }
 
 /// One `join` at a time, of two closures that do nothing.
 pub fn joins(n: u64) -> Duration {
-    let began = Instant::now();
-    for i in 0..n {
+    time(n, |i| {
         black_box(cygnet::join(|| black_box(i), || black_box(i)));
-    }
-    began.elapsed()
+    })
 }
 
 /// Nested joins: `n` leaves and `n - 1` forks.
@@ -98,12 +115,10 @@ pub fn nested_joins(n: u64) -> Duration {
 /// One child at a time with a stack of its own. It cannot be called in place, so the parent
 /// parks.
 pub fn spawn_join_own_stack(n: u64) -> Duration {
-    let began = Instant::now();
-    for i in 0..n {
+    time(n, |i| {
         let task = cygnet::task().stack_size(STACK).expect("the usual size");
         black_box(task.spawn(move || black_box(i)).join().ok());
-    }
-    began.elapsed()
+    })
 }
 
 /// One child at a time for which the parent parks. The worker's loop starts the child on a pooled
@@ -113,30 +128,26 @@ pub fn spawn_join_through_loop(n: u64) -> Duration {
     let parent = cygnet::unparker();
     let parent = &parent;
     cygnet::scope(|scope| {
-        let began = Instant::now();
-        for i in 0..n {
+        time(n, |i| {
             let child = scope.spawn(move || {
                 parent.unpark();
                 black_box(i)
             });
             let _ = cygnet::park();
             black_box(child.join().ok());
-        }
-        began.elapsed()
+        })
     })
 }
 
 /// One child at a time that yields once. It is called in place, and finds no task to yield to.
 pub fn spawn_join_yielding(n: u64) -> Duration {
-    let began = Instant::now();
-    for i in 0..n {
+    time(n, |i| {
         let child = cygnet::spawn(move || {
             let _ = cygnet::yield_now();
             black_box(i)
         });
         black_box(child.join().ok());
-    }
-    began.elapsed()
+    })
 }
 
 /// Spawns as many children as `tasks` has capacity for, then joins them in that order.
@@ -291,27 +302,27 @@ impl Partner {
     }
 }
 
-/// The part of `time` that `n` operations take, if `done` operations take `time`.
-fn scale(time: Duration, n: u64, done: u64) -> Duration {
-    if n == done { time } else { time.mul_f64(n as f64 / done as f64) }
-}
-
 /// Spawns from a thread that is not a worker, and waits for the end. Not inside a task.
 pub fn spawn_from_outside(runtime: &Runtime, n: u64) -> Duration {
-    let began = Instant::now();
-    for i in 0..n {
+    time(n, |i| {
         black_box(runtime.spawn(move || black_box(i)).join().ok());
-    }
-    began.elapsed()
+    })
+}
+
+/// Measures [`spawn_from_outside`].
+///
+/// # Errors
+/// None. The signature is that of all cases.
+pub fn from_outside(setting: &Setting) -> anyhow::Result<Measured> {
+    let runtime = runtime(setting.workers);
+    Ok(repeated(setting, |n| spawn_from_outside(&runtime, n)))
 }
 
 /// Builds runtimes, lets each run nothing, and drops them. Not inside a task.
 pub fn life_of_a_runtime(n: u64, workers: usize) -> Duration {
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         runtime(workers).block_on(|| ());
-    }
-    began.elapsed()
+    })
 }
 
 /// Spawns `count` tasks that park at once, and waits until all are parked. Also returns the
@@ -341,8 +352,7 @@ pub fn release_many(tasks: Vec<Task<()>>) {
 }
 
 /// Measures from the spawn of a child, which is joined at once, to its first instruction.
-#[must_use]
-pub fn start_in_place() -> (Instant, Instant) {
+pub fn start_in_place() -> Delay {
     let before = Instant::now();
     let started = cygnet::spawn(Instant::now).join();
     (before, started.expect("it is never cancelled"))
@@ -350,8 +360,7 @@ pub fn start_in_place() -> (Instant, Instant) {
 
 /// Measures from the spawn of a child to its first instruction on this worker. The parent parks
 /// and the child gets a stack; the child parks once too.
-#[must_use]
-pub fn start_on_own_stack() -> (Instant, Instant) {
+pub fn start_on_own_stack() -> Delay {
     let parent = cygnet::unparker();
     let slot = Arc::new(OnceLock::new());
     let theirs = Arc::clone(&slot);
@@ -375,8 +384,7 @@ pub fn start_on_own_stack() -> (Instant, Instant) {
 ///
 /// The child then does `work`, and `gap` is the time from the end of one child to the spawn of
 /// the next. Both determine what the other worker is doing when the spawn comes.
-#[must_use]
-pub fn start_elsewhere(gap: Duration, work: Work) -> (Instant, Instant) {
+pub fn start_elsewhere(gap: Duration, work: Work) -> Delay {
     let idle = Instant::now();
     while idle.elapsed() < gap {
         spin_loop();
@@ -395,8 +403,7 @@ pub fn start_elsewhere(gap: Duration, work: Work) -> (Instant, Instant) {
 
 /// Measures from a spawn by a thread that is not a worker to the first instruction. Not inside a
 /// task.
-#[must_use]
-pub fn start_from_outside(runtime: &Runtime, gap: Duration) -> (Instant, Instant) {
+pub fn start_from_outside(runtime: &Runtime, gap: Duration) -> Delay {
     if !gap.is_zero() {
         thread::sleep(gap);
     }

@@ -5,7 +5,9 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use cygnet::ring::{self, MultiProducer, Producer, Reader};
+use cygnet::ring::{self, Reader};
+
+use crate::measure::harness::time;
 
 /// Number of slots of a ring.
 const SIZE: usize = 1024;
@@ -90,62 +92,34 @@ fn read_all(reader: &mut Reader<u64>) {
     });
 }
 
-fn single() -> (Producer<u64>, Reader<u64>) {
-    let mut ring = ring::single_producer(SIZE, u64::default);
-    let [reader] = ring.readers();
-    (ring.producer(), reader)
+/// Defines a loop of single messages and one of batches, through a ring of this kind.
+macro_rules! loops {
+    ($ring:ident, $messages:ident, $batches:ident $(, $mutable:tt)?) => {
+        /// One message at a time.
+        pub fn $messages(n: u64) -> Duration {
+            let mut ring = ring::$ring(SIZE, u64::default);
+            let ([mut reader], $($mutable)? producer) = (ring.readers(), ring.producer());
+            time(n, |message| {
+                producer.send(message).expect("it is open");
+                read_all(&mut reader);
+            })
+        }
+
+        /// Messages in batches.
+        pub fn $batches(n: u64) -> Duration {
+            let mut ring = ring::$ring(SIZE, u64::default);
+            let ([mut reader], $($mutable)? producer) = (ring.readers(), ring.producer());
+            let began = Instant::now();
+            for first in (0..n).step_by(BATCH) {
+                let mut batch = producer.claim_exactly(BATCH).expect("it is open");
+                batch.iter_mut().zip(first..).for_each(|(item, message)| *item = message);
+                batch.publish();
+                read_all(&mut reader);
+            }
+            began.elapsed()
+        }
+    };
 }
 
-fn multi() -> (MultiProducer<u64>, Reader<u64>) {
-    let mut ring = ring::multi_producer(SIZE, u64::default);
-    let [reader] = ring.readers();
-    (ring.producer(), reader)
-}
-
-/// One message at a time, through a ring of one producer.
-pub fn single_messages(n: u64) -> Duration {
-    let (mut producer, mut reader) = single();
-    let began = Instant::now();
-    for message in 0..n {
-        producer.send(message).expect("it is open");
-        read_all(&mut reader);
-    }
-    began.elapsed()
-}
-
-/// Messages through a ring of one producer, in batches.
-pub fn single_batches(n: u64) -> Duration {
-    let (mut producer, mut reader) = single();
-    let began = Instant::now();
-    for first in (0..n).step_by(BATCH) {
-        let mut batch = producer.claim_exactly(BATCH).expect("it is open");
-        batch.iter_mut().zip(first..).for_each(|(item, message)| *item = message);
-        batch.publish();
-        read_all(&mut reader);
-    }
-    began.elapsed()
-}
-
-/// One message at a time, through a ring of several producers.
-pub fn multi_messages(n: u64) -> Duration {
-    let (producer, mut reader) = multi();
-    let began = Instant::now();
-    for message in 0..n {
-        producer.send(message).expect("it is open");
-        read_all(&mut reader);
-    }
-    began.elapsed()
-}
-
-/// Messages through a ring of several producers, in batches.
-pub fn multi_batches(n: u64) -> Duration {
-    let (producer, mut reader) = multi();
-    let began = Instant::now();
-    for first in (0..n).step_by(BATCH) {
-        let mut batch = producer.claim_exactly(BATCH).expect("it is open");
-        batch.iter_mut().zip(first..).for_each(|(item, message)| *item = message);
-        batch.publish();
-        read_all(&mut reader);
-    }
-    began.elapsed()
-}
+loops!(single_producer, single_messages, single_batches, mut);
+loops!(multi_producer, multi_messages, multi_batches);

@@ -1,8 +1,10 @@
 //! The table of figures: the value of each row, its floor and its target.
 
-use super::cases::{BEYOND, CASES, CPU, Case, TIME, find};
+use super::cases::{BEYOND, CASES, Case, find};
 use super::floor::Floor;
-use super::verdict::Target;
+use crate::measure::harness::{CPU, TIME};
+use crate::measure::text::{self, Unit};
+use crate::measure::verdict::Target;
 use crate::output;
 
 /// The source of a row's value.
@@ -12,17 +14,6 @@ pub enum Source {
     Value(&'static str, &'static str),
     /// The ratio of two values, taken within each round.
     Ratio((&'static str, &'static str), (&'static str, &'static str)),
-}
-
-/// The unit of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Nanoseconds.
-    Time,
-    /// Bytes.
-    Bytes,
-    /// None: the value is a ratio.
-    Ratio,
 }
 
 /// A row.
@@ -51,7 +42,6 @@ impl Row {
     }
 
     /// The source of the processor time that is shown beside its wall time.
-    #[must_use]
     pub fn cpu(&self) -> Option<Source> {
         match self.source {
             Source::Value(case, TIME) => Some(Source::Value(case, CPU)),
@@ -60,10 +50,8 @@ impl Row {
     }
 
     /// Whether the row matches one of the filters, or there are none.
-    #[must_use]
     pub fn matches(&self, filters: &[String]) -> bool {
-        let name = self.name.to_lowercase();
-        filters.is_empty() || filters.iter().any(|filter| name.contains(&filter.to_lowercase()))
+        text::matches(self.name, filters)
     }
 }
 
@@ -235,7 +223,6 @@ pub fn list(filters: &[String]) -> anyhow::Result<()> {
 }
 
 /// The cases that the rows need, each once, in the order of [`CASES`].
-#[must_use]
 pub fn cases_of(rows: &[&Row]) -> Vec<&'static Case> {
     let wanted =
         |case: &&Case| rows.iter().any(|row| row.cases().any(|needed| needed.name == case.name));

@@ -6,6 +6,8 @@
 //!
 //! `compare` runs the same loops on other libraries, so they are written over a common interface.
 
+pub mod measured;
+
 use std::hint::black_box;
 use std::panic::resume_unwind;
 use std::pin::{Pin, pin};
@@ -17,6 +19,8 @@ use std::time::{Duration, Instant};
 use cygnet::shutdown::{Guard, Swansong};
 #[cfg(feature = "futures")]
 use futures_core::Stream;
+
+use crate::measure::harness::time;
 
 /// A shutdown that waits for guards. The default is a new one without guards.
 pub trait Guards: Default + Sync {
@@ -136,7 +140,6 @@ pub fn guards<S: Guards>(n: u64) -> Duration {
 const CROWD: usize = 256;
 
 /// A root without free slots: as many threads have had a guard of it, and have ended.
-#[must_use]
 pub fn crowded<S: Guards>() -> S {
     let root = S::default();
     for _ in 0..CROWD {
@@ -146,7 +149,6 @@ pub fn crowded<S: Guards>() -> S {
 }
 
 /// A root and four generations of descendants, one node in each, beginning with the root.
-#[must_use]
 pub fn line<S: Tree>() -> Vec<S> {
     let mut line = vec![S::default()];
     for above in 0..4 {
@@ -231,31 +233,26 @@ pub fn guards_on_two_workers<S: Guards>(of: &S, n: u64) -> Duration {
 pub fn children<T: Tree>(n: u64, siblings: usize) -> Duration {
     let parent = T::default();
     let _siblings: Vec<T> = (0..siblings).map(|_| parent.child()).collect();
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         black_box(black_box(&parent).child());
-    }
-    began.elapsed()
+    })
 }
 
 /// Children with one guard each; both are made and dropped. A child's first guard is also counted
 /// in its parent.
 pub fn guarded_children<S: Guards + Tree>(n: u64) -> Duration {
     let parent = S::default();
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         let child = black_box(&parent).child();
         let guard = black_box(&child).guard();
         black_box(&guard);
-    }
-    began.elapsed()
+    })
 }
 
 /// The call that stops a root with `count` live children.
 ///
 /// # Panics
 /// If a child is not stopped by the call.
-#[must_use]
 pub fn stop_of_a_root<T: Tree>(count: usize) -> Duration {
     let root = T::default();
     let children: Vec<T> = (0..count).map(|_| root.child()).collect();
@@ -274,7 +271,6 @@ pub struct Number(u64);
 
 impl Number {
     /// A number unknown to the compiler.
-    #[must_use]
     pub fn some() -> Number {
         Number(black_box(7))
     }
@@ -312,11 +308,9 @@ impl Iterator for Number {
 pub fn polls(future: impl Future, n: u64) -> Duration {
     let mut future = pin!(future);
     let mut cx = Context::from_waker(Waker::noop());
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         let _ = black_box(black_box(future.as_mut()).poll(&mut cx));
-    }
-    began.elapsed()
+    })
 }
 
 /// Polls of a stream that always has an item.
@@ -324,20 +318,16 @@ pub fn polls(future: impl Future, n: u64) -> Duration {
 pub fn stream_polls(stream: impl Stream, n: u64) -> Duration {
     let mut stream = pin!(stream);
     let mut cx = Context::from_waker(Waker::noop());
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         let _ = black_box(black_box(stream.as_mut()).poll_next(&mut cx));
-    }
-    began.elapsed()
+    })
 }
 
 /// Steps of an iterator.
 pub fn steps(mut iterator: impl Iterator, n: u64) -> Duration {
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         black_box(black_box(&mut iterator).next());
-    }
-    began.elapsed()
+    })
 }
 
 /// Polls of an interrupted future.

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use cygnet::{CancelHandle, TaskGroup};
 
-use super::harness::Plan;
 use super::ops::Gate;
-use super::stats::median;
-use crate::clock::cpu_time;
+use crate::measure::harness::{Measured, Setting, Size, TIME, time};
+use crate::measure::machine::cpu_time;
+use crate::measure::stats::median;
 
 /// A delay that does not pass during a measurement.
 const FAR: Duration = Duration::from_secs(100_000);
@@ -21,30 +21,24 @@ const FAN: usize = 10;
 /// Loads of a word, one after the other: the reference for queries by a handle.
 pub fn loads(n: u64) -> Duration {
     let word = AtomicU32::new(0);
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         black_box(black_box(&word).load(Ordering::Acquire));
-    }
-    began.elapsed()
+    })
 }
 
 /// Queries by a handle whether a task is cancelled.
 pub fn asks_of_a_handle(n: u64) -> Duration {
     let handle = cygnet::cancel_handle();
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         black_box(black_box(&handle).is_cancelled());
-    }
-    began.elapsed()
+    })
 }
 
 /// Queries whether the calling task is cancelled.
 pub fn asks(n: u64) -> Duration {
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         black_box(cygnet::is_cancelled());
-    }
-    began.elapsed()
+    })
 }
 
 /// Scopes opened and closed while `siblings` siblings wait.
@@ -73,11 +67,9 @@ pub fn scopes(n: u64, siblings: usize) -> Duration {
 
 /// Timeouts around a closure that does nothing.
 pub fn timeouts(n: u64) -> Duration {
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         black_box(cygnet::timeout(FAR, || black_box(1)).ok());
-    }
-    began.elapsed()
+    })
 }
 
 /// Timeouts within an earlier timeout of the same task, where they set no timer.
@@ -106,7 +98,6 @@ pub fn beside_sleepers<R>(count: usize, measure: impl FnOnce() -> R) -> R {
 
 /// Processor time per task, in nanoseconds, of `count` tasks that are spawned, sleep for one to
 /// two seconds, and are joined.
-#[must_use]
 pub fn cpu_of_sleepers(count: usize) -> f64 {
     let before = cpu_time();
     cygnet::scope(|s| {
@@ -137,7 +128,6 @@ fn tree(count: usize) -> Vec<TaskGroup> {
 ///
 /// # Panics
 /// If a group is not cancelled.
-#[must_use]
 pub fn cancelled_tree(count: usize) -> (Duration, Duration) {
     let groups = tree(count);
     let cancel = || groups[0].cancel("enough");
@@ -148,7 +138,6 @@ pub fn cancelled_tree(count: usize) -> (Duration, Duration) {
 ///
 /// # Panics
 /// If a group is not cancelled.
-#[must_use]
 pub fn cancelled_tree_with_handles(count: usize) -> (Duration, Duration) {
     let groups = tree(count);
     let handles: Vec<_> = groups.iter().map(TaskGroup::cancel_handle).collect();
@@ -159,7 +148,6 @@ pub fn cancelled_tree_with_handles(count: usize) -> (Duration, Duration) {
 /// Cancels a tree of `count` waiting tasks, with up to ten children each. Returns the time of the
 /// call, and the time from its return until all tasks have ended. Needs a runtime of one worker:
 /// there, a task that has passed the gate waits before another task runs.
-#[must_use]
 pub fn cancelled_waiters(count: usize) -> (Duration, Duration) {
     let gate = Gate::new(count);
     let passed = Arc::clone(&gate);
@@ -188,16 +176,18 @@ fn timed(first: impl FnOnce(), second: impl FnOnce()) -> (Duration, Duration) {
     (between - began, between.elapsed())
 }
 
-/// Medians per node, in nanoseconds, over some trees of `count` nodes.
+/// Measures trees of `count` nodes that are cancelled: the time of the cancellation per node, and
+/// the time of the step after it.
 pub fn of_a_node(
-    plan: &Plan,
+    setting: &Setting,
     count: usize,
+    afterwards: &str,
     mut cancelled: impl FnMut(usize) -> (Duration, Duration),
-) -> (f64, f64) {
-    let trees = plan.size(11, 2);
-    let (cancelling, asking): (Vec<_>, Vec<_>) = (0..trees)
+) -> Measured {
+    let trees = setting.size(Size(11, 2));
+    let (cancelling, after): (Vec<_>, Vec<_>) = (0..trees)
         .map(|_| cancelled(count))
-        .map(|(cancelling, asking)| (cancelling.as_nanos() as f64, asking.as_nanos() as f64))
+        .map(|(cancelling, after)| (cancelling.as_nanos() as f64, after.as_nanos() as f64))
         .unzip();
-    (median(&cancelling) / count as f64, median(&asking) / count as f64)
+    Measured::of([(TIME, median(&cancelling)), (afterwards, median(&after))]).each(count)
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use cygnet::sync::{Event, Mutex, bounded, oneshot, unbounded};
 
 use super::ops::Gate;
+use crate::measure::harness::time;
 
 /// Number of tasks that lock one mutex.
 const CONTENDERS: u64 = 64;
@@ -19,21 +20,17 @@ const UNDISTURBED: &str = "it is neither cancelled nor closed";
 /// An uncontended mutex, locked and unlocked.
 pub fn locks(n: u64) -> Duration {
     let mutex = Mutex::new(0);
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         *black_box(&mutex).lock().expect(UNDISTURBED) += 1;
-    }
-    began.elapsed()
+    })
 }
 
 /// An uncontended std mutex, locked and unlocked.
 pub fn locks_of_std(n: u64) -> Duration {
     let mutex = sync::Mutex::new(0);
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         *black_box(&mutex).lock().expect(UNDISTURBED) += 1;
-    }
-    began.elapsed()
+    })
 }
 
 /// A mutex that many tasks lock in turn.
@@ -79,37 +76,31 @@ pub fn passed_values(n: u64, senders: u64) -> Duration {
 
 /// Oneshot channels, made, used and dropped.
 pub fn oneshots(n: u64) -> Duration {
-    let began = Instant::now();
-    for i in 0..n {
+    time(n, |i| {
         let (to, mut from) = oneshot();
         to.send(i).expect(UNDISTURBED);
         black_box(from.recv().expect(UNDISTURBED));
-    }
-    began.elapsed()
+    })
 }
 
 /// A send, and a select of two channels of which one has a value.
 pub fn selects(n: u64) -> Duration {
     let ((to, from), (_quiet, nothing)) = (unbounded(), unbounded::<u64>());
-    let began = Instant::now();
-    for i in 0..n {
+    time(n, |i| {
         to.send(i).expect(UNDISTURBED);
         let value = cygnet::select! {
             value = from.recv_async() => value,
             value = nothing.recv_async() => value,
         };
         let _ = black_box(value.expect(UNDISTURBED));
-    }
-    began.elapsed()
+    })
 }
 
 /// Calls on a thread for blocking calls.
 pub fn blocking_calls(n: u64) -> Duration {
-    let began = Instant::now();
-    for i in 0..n {
+    time(n, |i| {
         black_box(cygnet::blocking(|| black_box(i)));
-    }
-    began.elapsed()
+    })
 }
 
 #[cfg(test)]

@@ -20,8 +20,8 @@ use sha2::{Digest, Sha256};
 use super::settled;
 use crate::cli::HashArgs;
 use crate::files::{self, Failure, Gate, Walk};
+use crate::measure::progress::Progress;
 use crate::names::{self, JsonName};
-use crate::progress::Progress;
 use crate::report::{self, Outcome};
 
 /// Maximum number of spawned tasks that are not yet joined.

@@ -16,8 +16,8 @@ use super::colour::{Light, Palette};
 use super::picture::{self, Target};
 use super::settled;
 use crate::cli::MandelbrotArgs;
+use crate::measure::progress::Progress;
 use crate::names;
-use crate::progress::Progress;
 use crate::report::{self, Outcome};
 
 /// The middle of the picture and half of its side, in the complex plane.

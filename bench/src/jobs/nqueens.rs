@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::settled;
 use crate::cli::NqueensArgs;
-use crate::progress::Progress;
+use crate::measure::progress::Progress;
 use crate::report::{self, Outcome};
 
 /// Rows that may fork. More of them would make millions of tasks on a large board.

@@ -21,7 +21,7 @@ use super::settled;
 use super::words::{Tally, first_cut, last_cut};
 use crate::cli::WordcountArgs;
 use crate::files::{self, Failure, Gate, Walk};
-use crate::progress::Progress;
+use crate::measure::progress::Progress;
 use crate::report::{self, Outcome};
 
 /// Size of a piece: how much of a file is read at once.

@@ -35,7 +35,8 @@ use self::programs::{KINDS, PLANTED};
 use self::report::Report;
 use self::round::Mix;
 use self::state::{Length, MOST_FAILURES, State};
-use crate::figures::machine::Machine;
+use crate::measure::machine::Machine;
+use crate::measure::plot::check;
 use crate::output;
 
 /// Arguments of `soak`.
@@ -158,7 +159,7 @@ fn soak(args: &SoakArgs) -> anyhow::Result<bool> {
     // Checked before the long run rather than after it.
     let picture = args.out.as_deref().map(picture).transpose()?;
     for file in args.out.iter().chain(&picture) {
-        plot::check(file)?;
+        check(file)?;
     }
     let seed = args.seed.unwrap_or_else(|| RandomState::new().hash_one(std::process::id()));
     output::tell(&format!("cygnet: soak for {length} with --seed {seed}"));

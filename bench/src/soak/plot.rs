@@ -1,19 +1,14 @@
 //! A picture (SVG) of the samples: memory and counters over time.
 
-use anyhow::anyhow;
-use plotters::coord::Shift;
 use plotters::prelude::*;
-
-pub(crate) use crate::compare::plot::check;
 
 use super::sample::{
     BLOCKING, COROUTINES, DESCRIPTORS, HEAP, MAPPINGS, RESIDENT, RETIRING, STACKS, Sample, THREADS,
     TIMERS,
 };
+use crate::measure::plot::{Area, Drawn, FONT, svg as picture};
 
-const WIDTH: u32 = 980;
 const PANEL: u32 = 210;
-const FONT: &str = "sans-serif";
 /// Longer series are thinned out to this many points, as more would be invisible.
 const MOST_POINTS: usize = 1500;
 
@@ -113,22 +108,11 @@ fn panels(samples: &[Sample]) -> Vec<Panel> {
 pub(crate) fn svg(samples: &[Sample]) -> anyhow::Result<String> {
     let panels = panels(samples);
     let minutes = samples.last().map_or(1.0, |last| last.minutes.max(1e-3));
-    let mut text = String::new();
-    {
-        let size = (WIDTH, PANEL * panels.len() as u32);
-        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        let failed = |error| anyhow!("cannot draw: {error}");
-        root.fill(&WHITE).map_err(failed)?;
-        for (area, panel) in root.split_evenly((panels.len(), 1)).iter().zip(&panels) {
-            draw(area, panel, minutes).map_err(failed)?;
-        }
-        root.present().map_err(failed)?;
-    }
-    Ok(text)
+    picture(PANEL * panels.len() as u32, |root| {
+        let areas = root.split_evenly((panels.len(), 1));
+        areas.iter().zip(&panels).try_for_each(|(area, panel)| draw(area, panel, minutes))
+    })
 }
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), DrawingAreaErrorKind<<SVGBackend<'static> as DrawingBackend>::ErrorType>>;
 
 fn draw(area: &Area<'_>, Panel(title, lines): &Panel, minutes: f64) -> Drawn {
     let highest = lines.iter().flat_map(|line| &line.points).map(|point| point.1);

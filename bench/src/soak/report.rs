@@ -13,7 +13,7 @@ use super::sample::{Sample, Unit};
 use super::slope::Fit;
 use super::state::{Failure, Length, State, lock};
 use super::verdict::{self, Row};
-use crate::figures::machine::Machine;
+use crate::measure::machine::Machine;
 use crate::output;
 
 /// The facts about a run that are known beforehand.
@@ -96,14 +96,14 @@ impl Report {
     }
 
     fn head(&self, text: &mut String, state: &State, cut_short: bool) {
-        let Machine { cygnet, rustc, cpu, cores, kernel, date } = &self.machine;
+        let Machine { cygnet, rustc, date, .. } = &self.machine;
         let build = if cfg!(debug_assertions) { ", debug build" } else { "" };
         let workers: Vec<_> = self.workers.iter().map(usize::to_string).collect();
         let minutes = state.elapsed().as_secs_f64() / 60.0;
         let ended = if cut_short { ", cut short" } else { "" };
         let rounds = state.rounds.load(Ordering::Relaxed);
         let _ = writeln!(text, "- {date}, cygnet {cygnet}, {rustc}{build}");
-        let _ = writeln!(text, "- {cpu}, {cores} cores, Linux {kernel}");
+        let _ = writeln!(text, "- {}", self.machine.line());
         let (done, asked) = match state.length {
             Length::Time(length) => {
                 let asked = length.as_secs_f64() / 60.0;

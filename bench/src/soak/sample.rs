@@ -7,6 +7,7 @@ use std::time::Duration;
 use cygnet::Handle;
 
 use super::state::Length;
+use crate::measure::memory::field;
 
 /// A sampled quantity.
 pub(crate) struct Series {
@@ -78,6 +79,7 @@ impl Sample {
         let mut values = [f64::NAN; SERIES.len()];
         values[HEAP] = heap_in_use();
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let field = |status: &str, name| field(status, name).unwrap_or(f64::NAN);
         values[RESIDENT] = field(&status, "VmRSS:") * KIB;
         values[VIRTUAL] = field(&status, "VmSize:") * KIB;
         values[THREADS] = field(&status, "Threads:");
@@ -112,12 +114,6 @@ pub(crate) fn heap_in_use() -> f64 {
 #[cfg(not(target_env = "gnu"))]
 pub(crate) fn heap_in_use() -> f64 {
     f64::NAN
-}
-
-/// The number after a name in the kernel's description of the process.
-fn field(status: &str, name: &str) -> f64 {
-    let line = status.lines().find_map(|line| line.strip_prefix(name));
-    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(f64::NAN)
 }
 
 /// The samples of a run. Their memory is allocated at the beginning, so that it does not look
@@ -214,12 +210,6 @@ pub(crate) mod tests {
         drop(large);
         // Other tests allocate too, but not this much.
         assert!(with - before > 8.0 * MIB, "{before} {with}");
-    }
-
-    #[test]
-    fn a_field_is_found_by_its_name() {
-        assert_eq!(field("VmSize:\t 5 kB\nVmRSS:\t  7 kB\n", "VmRSS:"), 7.0);
-        assert!(field("", "VmRSS:").is_nan());
     }
 
     /// A thread may pause between taking a sample and handing it in.

@@ -6,6 +6,8 @@
 //! independent, so the true interval is wider. Therefore a series fails only if its *sure* growth
 //! over the extent of the fit exceeds a limit of its own.
 
+use crate::measure::stats;
+
 /// The number of pairs is quadratic: longer series are thinned out to this many points.
 const MOST_POINTS: usize = 800;
 /// Minimum number of points for a fit.
@@ -71,9 +73,7 @@ fn fit(points: &[(f64, f64)]) -> Option<Fit> {
 }
 
 fn median(points: &[(f64, f64)]) -> f64 {
-    let mut values: Vec<f64> = points.iter().map(|point| point.1).collect();
-    values.sort_unstable_by(f64::total_cmp);
-    values[values.len() / 2]
+    stats::median(&points.iter().map(|point| point.1).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -4,11 +4,10 @@
 use std::env::{args, var};
 
 use anyhow::Context;
-use cygnet_bench::compare::line::Line;
-use cygnet_bench::compare::measure::{Setting, Speed};
-use cygnet_bench::compare::runtimes::{Table, stops};
-use cygnet_bench::figures::harness::Plan;
-use cygnet_bench::figures::stops::{Guards, Interrupts, Tree};
+use cygnet_bench::figures::stops::{Guards, Interrupts, Tree, measured};
+use cygnet_bench::measure::harness::{Setting, Table};
+use cygnet_bench::measure::line::Line;
+use cygnet_bench::measure::work::Speed;
 use futures_core::Stream;
 use swansong::{Guard, Swansong};
 
@@ -55,7 +54,7 @@ impl Interrupts for Old {
     }
 }
 
-const TABLE: Table = stops::table::<Old>();
+const TABLE: Table = measured::table::<Old>();
 
 fn main() -> anyhow::Result<()> {
     let mut words = args().skip(1);
@@ -66,7 +65,7 @@ fn main() -> anyhow::Result<()> {
     // No case here has work of a given length.
     let speed = Speed { steps_per_us: 1, steps_per_item: 1 };
     let line = match TABLE.iter().find(|(name, _)| *name == case) {
-        Some((_, run)) => Line::from(run(&Setting { plan: Plan::new(quick), workers, speed })),
+        Some((_, run)) => Line::from(run(&Setting::new(quick, workers, speed))),
         None => Line { unknown: true, ..Line::default() },
     };
     let line = Line { runtime: Some("swansong 0.3.4".to_owned()), ..line };

@@ -10,9 +10,9 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use crate::compare::cases::{self, BUSY_ROOM, JOBS, PAIRS_PER_WORKER, STAGES, TASKS_PER_WORKER};
-use crate::compare::measure::busy::{Share, busy, busy_with_waits, sampled};
-use crate::compare::measure::{Measured, Setting};
-use crate::figures::work::Work;
+use crate::measure::busy::{Share, busy, busy_with_waits, sampled};
+use crate::measure::harness::{Measured, Setting};
+use crate::measure::work::Work;
 
 /// A task that may borrow.
 pub type Task<'a, T> = Box<dyn FnOnce() -> T + Send + 'a>;
@@ -48,20 +48,14 @@ pub trait Channels: Blocking {
     ) -> (impl Fn(u64) + Clone + Send + 'static, impl Fn() -> Option<u64> + Send + 'static);
 }
 
-/// A mutex around a number.
-pub trait Lock: Sync + Send {
-    /// Returns an unlocked mutex around 0.
-    fn new() -> Self;
-
+/// A mutex around a number, which is 0 at first.
+pub trait Lock: Default + Sync + Send {
     /// Calls `f` with the number while the mutex is locked.
     fn with<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R;
 }
 
-/// A reader-writer lock around a number.
-pub trait ReadWrite: Sync + Send {
-    /// Returns an unlocked lock around 0.
-    fn new() -> Self;
-
+/// A reader-writer lock around a number, which is 0 at first.
+pub trait ReadWrite: Default + Sync + Send {
     /// Calls `f` with the number while other readers may do so too.
     fn read<R>(&self, f: impl FnOnce(&u64) -> R) -> R;
 
@@ -86,14 +80,12 @@ fn work(setting: &Setting, nanos: u64) -> Work {
 }
 
 /// Performs the work and returns 1, for counting.
-#[must_use]
 pub fn job(work: Work, seed: u64) -> u64 {
     work.run(seed);
     1
 }
 
 /// Returns the number of values that pass through a pipeline, and the computation of each stage.
-#[must_use]
 pub fn stages(setting: &Setting, nanos: [u64; STAGES]) -> (usize, [Work; STAGES]) {
     (setting.size(cases::PIPED), nanos.map(|nanos| work(setting, nanos)))
 }
@@ -130,7 +122,6 @@ fn pass<B: Channels>(values: u64, stages: [Work; STAGES]) -> u64 {
 }
 
 /// Returns the number of rounds of a phase, and the computation of each job.
-#[must_use]
 pub fn rounds(setting: &Setting, nanos: u64) -> (usize, Work) {
     (setting.size(cases::rounds(nanos)), work(setting, nanos))
 }
@@ -150,7 +141,6 @@ fn fill<S: Scopes>(slots: &mut [Slot], work: Work) {
 }
 
 /// Returns the number of tasks of a flood, and the computation of each task.
-#[must_use]
 pub fn flood_size(setting: &Setting, nanos: u64) -> (usize, Work) {
     (setting.size(cases::FLOOD), work(setting, nanos))
 }
@@ -167,7 +157,6 @@ pub fn scope_flood<S: Scopes>(setting: &Setting, nanos: u64) -> Measured {
 }
 
 /// Returns the turns of all tasks at a mutex, and the computation outside it.
-#[must_use]
 pub fn turns(setting: &Setting, outside: u64) -> (usize, Work) {
     (setting.size(cases::turns(outside)), work(setting, outside))
 }
@@ -183,7 +172,7 @@ pub fn contended<B: Blocking, L: Lock>(
     let (turns, outside) = turns(setting, outside);
     B::inside(setting, move |setting| {
         busy_with_waits(setting, turns, || {
-            let lock = L::new();
+            let lock = L::default();
             let shares = take_turns::<B>(setting.workers, turns, |_, turn, is_sample| {
                 let locked = lock.with(|number| {
                     *number += 1;
@@ -199,14 +188,12 @@ pub fn contended<B: Blocking, L: Lock>(
 
 /// Returns whether a task writes in a turn. Each task writes in one turn of 20, and neighbouring
 /// tasks write in different turns.
-#[must_use]
 pub fn writes(task: usize, turn: u64) -> bool {
     (turn + task as u64).is_multiple_of(20)
 }
 
 /// Returns the turns of all tasks at a reader-writer lock, and the computation inside and outside
 /// it.
-#[must_use]
 pub fn read_turns(setting: &Setting) -> (usize, Work) {
     (setting.size(cases::READ_TURNS), work(setting, cases::READ_WORK))
 }
@@ -219,7 +206,7 @@ pub fn readers<B: Blocking, L: ReadWrite>(setting: &Setting) -> anyhow::Result<M
     let (turns, work) = read_turns(setting);
     B::inside(setting, move |setting| {
         busy_with_waits(setting, turns, || {
-            let lock = L::new();
+            let lock = L::default();
             let shares = take_turns::<B>(setting.workers, turns, |task, turn, is_sample| {
                 let locked = if writes(task, turn) {
                     lock.write(|number| {
@@ -267,7 +254,6 @@ fn take_turns<B: Blocking>(
 }
 
 /// Returns the number of values that a receiver gets in all, and its computation for each value.
-#[must_use]
 pub fn sent(setting: &Setting) -> (usize, Work) {
     (setting.size(cases::SENT), work(setting, cases::SENT_WORK))
 }
@@ -303,14 +289,12 @@ pub fn many_senders<B: Channels>(setting: &Setting) -> anyhow::Result<Measured> 
 }
 
 /// Returns part number `part` of `parts` equal parts of the numbers below `all`.
-#[must_use]
 pub fn portion(all: usize, parts: usize, part: usize) -> Range<u64> {
     let each = (all / parts) as u64;
     part as u64 * each..(part as u64 + 1) * each
 }
 
 /// Returns the requests of all pairs, and the computation for each answer.
-#[must_use]
 pub fn requests(setting: &Setting) -> (usize, Work) {
     (setting.size(cases::REQUESTS), work(setting, cases::ANSWER_WORK))
 }
@@ -357,7 +341,7 @@ pub fn request_reply<B: Channels>(setting: &Setting) -> anyhow::Result<Measured>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::measure::Size;
+    use crate::measure::harness::Size;
 
     #[test]
     fn portions_are_all_numbers_once() {

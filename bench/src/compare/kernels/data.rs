@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{Fork, splitmix};
+use crate::measure::work::item;
 
 /// Number of items of a leaf of a sum over memory.
 pub const CHUNK: usize = 16 << 10;
@@ -12,7 +13,6 @@ pub const ITEMS: u64 = 256;
 const INSERTED: usize = 24;
 
 /// Numbers below 2^32, so that their sum does not overflow.
-#[must_use]
 pub fn numbers(count: usize) -> Vec<u64> {
     (0..count as u64).map(|at| splitmix(at) >> 32).collect()
 }
@@ -25,19 +25,6 @@ pub fn sum<F: Fork>(scope: &mut F::Scope<'_>, numbers: &[u64]) -> u64 {
     let (left, right) = numbers.split_at(numbers.len() / 2);
     let (a, b) = F::join(scope, |s| sum::<F>(s, left), |s| sum::<F>(s, right));
     a + b
-}
-
-/// An item: the number below 2^32 that `steps` steps of xorshift64 (Marsaglia, 2003) lead to.
-#[inline]
-#[must_use]
-pub fn item(at: u64, steps: u64) -> u64 {
-    let mut x = at | 1;
-    for _ in 0..steps {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-    }
-    x >> 32
 }
 
 /// Adds up the items by divide and conquer, down to [`ITEMS`].

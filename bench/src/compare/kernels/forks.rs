@@ -6,18 +6,11 @@ use std::time::Duration;
 use super::data::{numbers, quicksort, sum};
 use super::{Fork, data, leaves, search, splitmix};
 use crate::compare::cases;
-use crate::compare::measure::{Measured, Setting, repeated, timed, timed_on_copies};
-use std::time::Instant;
+use crate::measure::harness::{Measured, Setting, repeated, time, timed, timed_on_copies};
 
 /// See the case `join-empty`.
 pub fn nothing<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {
-    repeated(setting, |n| {
-        let began = Instant::now();
-        for _ in 0..n {
-            leaves::nothing::<F>(black_box(&mut *scope));
-        }
-        began.elapsed()
-    })
+    repeated(setting, |n| time(n, |_| leaves::nothing::<F>(black_box(&mut *scope))))
 }
 
 /// See the case `fib`.
@@ -63,7 +56,6 @@ pub fn items<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {
 }
 
 /// The number of items, and the steps of each item.
-#[must_use]
 pub fn item_size(setting: &Setting) -> (u64, u64) {
     (setting.size(cases::ITEMS) as u64, setting.speed.steps_per_item)
 }

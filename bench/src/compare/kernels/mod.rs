@@ -31,24 +31,34 @@ pub trait Fork {
 #[derive(Debug)]
 pub struct Serial;
 
-impl Fork for Serial {
-    type Scope<'s> = ();
+/// Implements [`Fork`] for a runtime whose forks need no scope. `$join` forks the two closures.
+macro_rules! fork {
+    ($runtime:ty, |$a:ident, $b:ident| $join:expr) => {
+        impl $crate::compare::kernels::Fork for $runtime {
+            type Scope<'s> = ();
 
-    #[inline(always)]
-    fn join<A, B, RA, RB>((): &mut (), a: A, b: B) -> (RA, RB)
-    where
-        A: FnOnce(&mut ()) -> RA + Send,
-        B: FnOnce(&mut ()) -> RB + Send,
-        RA: Send,
-        RB: Send,
-    {
-        let a = a(&mut ());
-        (a, b(&mut ()))
-    }
+            #[inline(always)]
+            fn join<A, B, RA, RB>((): &mut (), $a: A, $b: B) -> (RA, RB)
+            where
+                A: FnOnce(&mut ()) -> RA + Send,
+                B: FnOnce(&mut ()) -> RB + Send,
+                RA: Send,
+                RB: Send,
+            {
+                let ($a, $b) = (|| $a(&mut ()), || $b(&mut ()));
+                $join
+            }
+        }
+    };
 }
+pub(in crate::compare) use fork;
+
+fork!(Serial, |a, b| {
+    let a = a();
+    (a, b())
+});
 
 /// Hashes a number with the step of the generator splitmix64 (Steele, Lea, Flood, 2014).
-#[must_use]
 pub fn splitmix(seed: u64) -> u64 {
     let z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -7,106 +7,36 @@ use std::time::{Duration, Instant};
 use cygnet::shutdown::Swansong;
 use cygnet::{Unparker, par, sync};
 
-use super::busy::{contended_locks, floods, phases, pipelines, scope_floods};
+use super::families::{contended_locks, floods, phases, pipelines, ring_traffic, scope_floods};
 use super::rings::{self, Traffic};
-use super::{Table, stops};
 use crate::compare::cases::{self, ASKED, BUSY_ROOM, CONTENDERS, ENDED, ROOM, STAGES};
-use crate::compare::kernels::Fork;
 use crate::compare::kernels::busy::{
     self, Blocking, Channels, Lock, ReadWrite, Scopes, Slot, Task,
 };
-use crate::compare::kernels::data::{item, numbers};
+use crate::compare::kernels::data::numbers;
+use crate::compare::kernels::fork;
 use crate::compare::kernels::forks::{item_size, with_forks};
 use crate::compare::measure::{
-    ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_WORK, Measured, OUTSIDE_GAP, Setting, Size, Stint,
-    busy::busy as measure_busy, cancelled_nodes, contended, control_loop, delays, passed, repeated,
-    ring, shared_out, spread, timed,
+    ControlJob, ELSEWHERE_GAP, ELSEWHERE_WORK, OUTSIDE_GAP, contended, control_loop, passed, ring,
+    spread,
 };
-use crate::figures::ops::Gate;
+use crate::figures::ops::{Gate, inside, looped};
+use crate::figures::stops::measured::{self as stops, CHILDREN, SIBLINGS};
 use crate::figures::stops::{
-    children, deep_guards, deep_guards_alone, guarded_children, guards, guards_on_two_workers,
-    interrupted_polls, interrupted_steps, line,
+    children, deep_guards, deep_guards_alone, guarded_children, guards, interrupted_polls,
+    interrupted_steps,
 };
-use crate::figures::work::Work;
-use crate::figures::{balance, memory, ops, tree};
+use crate::figures::{balance, memory, ops, tree, waits};
+use crate::measure::busy::{Stint, busy as measure_busy};
+use crate::measure::harness::{
+    Measured, Setting, Size, Table, repeated, shared_out, starts, time, timed,
+};
+use crate::measure::work::{Work, item};
 
 /// The cases that cygnet runs.
-pub const TABLE: Table = with_forks!(Cygnet, inside;
-    ("switch", |s| Ok(repeated(s, ops::coroutine_switches))),
-    ("spawn-join", |s| looped(s, ops::spawn_join_in_place)),
-    ("spawn-join-parked", |s| looped(s, spawn_join_parked)),
-    ("batch", batch),
-    ("batch-parked", batch_parked),
-    ("start-here", start_here),
-    ("start-elsewhere", start_elsewhere),
-    ("start-outside", start_outside),
-    ("spawn-outside", |s| {
-        let runtime = ops::runtime(s.workers);
-        Ok(repeated(s, |n| ops::spawn_from_outside(&runtime, n)))
-    }),
-    ("block-on", block_on),
-    ("yield-2", |s| looped(s, |n| ops::yields(n, 2))),
-    ("yield-1000", |s| looped(s, |n| ops::yields(n, 1000))),
-    ("ping-pong", |s| looped(s, ops::ping_pong)),
-    ("ping-pong-across", |s| looped(s, ops::ping_pong_across)),
-    ("parked-memory", |s| {
-        Ok(Measured { values: memory::parked(s.size(cases::PARKED))?, checksum: None })
-    }),
-    ("ask", |s| looped(s, tree::asks_of_a_handle)),
-    ("scope", |s| {
-        let siblings = s.size(cases::SIBLINGS);
-        looped(s, |n| tree::scopes(n, siblings))
-    }),
-    ("cancel-10k", |s| cancelled(s, cases::CANCELLED_TREE, ASKED, tree::cancelled_tree)),
-    ("cancel-100k", |s| cancelled(s, cases::CANCELLED_FOREST, ASKED, tree::cancelled_tree)),
-    ("cancel-waiting-10k", |s| cancelled(s, cases::CANCELLED_TREE, ENDED, tree::cancelled_waiters)),
-    ("cancel-waiting-100k", |s| cancelled(s, cases::CANCELLED_FOREST, ENDED, tree::cancelled_waiters)),
-    ("wait-once", wait_once),
-    ("sum", sum),
-    ("items", items),
-    ("mutex", |s| looped(s, locks)),
-    ("mutex-64", |s| inside(s, |s, ()| contended(s, lock_often))),
-    ("mutex-64-spread", |s| inside(s, |s, ()| spread(s, lock_often))),
-    ("channel-1", |s| inside(s, |s, ()| passed(s, |values| pass(values, 1)))),
-    ("channel-4", |s| inside(s, |s, ()| passed(s, |values| pass(values, 4)))),
-    ("ring-batch-1", |s| inside(s, |s, ()| ring(s, Traffic::BATCHES_1, rings::pass))),
-    ("ring-batch-4", |s| inside(s, |s, ()| ring(s, Traffic::BATCHES_4, rings::pass))),
-    ("ring-1", |s| inside(s, |s, ()| ring(s, Traffic::SINGLE_1, rings::pass))),
-    ("ring-4", |s| inside(s, |s, ()| ring(s, Traffic::SINGLE_4, rings::pass))),
-    ("ring-park-1", |s| inside(s, |s, ()| ring(s, Traffic::PARKED_1, rings::pass))),
-    ("ring-park-4", |s| inside(s, |s, ()| ring(s, Traffic::PARKED_4, rings::pass))),
-    ("guard", |s| looped(s, guards::<Swansong>)),
-    ("guard-outside", stops::guard::<Swansong>),
-    ("guard-outside-late", stops::late_guard::<Swansong>),
-    ("guard-two", |s| inside(s, |s, ()| {
-        stops::made_together(s, |n| guards_on_two_workers(&Swansong::new(), n))
-    })),
-    ("guard-two-outside", stops::guards_of_two::<Swansong>),
-    ("guard-two-child", |s| {
-        let line: Vec<Swansong> = line();
-        inside(s, |s, ()| stops::made_together(s, |n| guards_on_two_workers(&line[1], n)))
-    }),
-    ("guard-deep", |s| looped(s, deep_guards::<Swansong>)),
-    ("guard-deep-alone", |s| looped(s, deep_guards_alone::<Swansong>)),
-    ("interrupt-future", |s| looped(s, interrupted_polls::<Swansong>)),
-    #[cfg(feature = "futures")]
-    ("interrupt-stream", |s| looped(s, crate::figures::stops::interrupted_stream_polls::<Swansong>)),
-    ("interrupt-iterator", |s| looped(s, interrupted_steps::<Swansong>)),
-    ("child", |s| looped(s, |n| children::<Swansong>(n, 0))),
-    ("child-siblings", |s| {
-        let siblings = s.size(cases::SIBLINGS);
-        looped(s, |n| children::<Swansong>(n, siblings))
-    }),
-    ("child-guard", |s| looped(s, guarded_children::<Swansong>)),
-    ("shut-down-10k", |s| inside(s, |s, ()| stops::stops::<Swansong>(s))),
-    ("control-loop", |s| {
-        let runtime = ops::runtime(s.workers);
-        control_loop(s, |job: ControlJob| runtime.spawn(move || job.run()).detach())
-    }),
-);
-
-/// The tables of the cases in which every core is busy.
-pub const BUSY: &[Table] = &[
+pub const TABLES: &[Table] = &[
+    TABLE,
+    ring_traffic!(pass_messages),
     pipelines!(busy::pipeline::<Cygnet>),
     &[
         ("steps-500", |s| steps(s, 500)),
@@ -124,31 +54,76 @@ pub const BUSY: &[Table] = &[
     ],
 ];
 
+const TABLE: Table = with_forks!(Cygnet, forking;
+    ("switch", |s| Ok(repeated(s, ops::coroutine_switches))),
+    ("spawn-join", |s| looped(s, ops::spawn_join_in_place)),
+    ("spawn-join-parked", |s| looped(s, spawn_join_parked)),
+    ("batch", batch),
+    ("batch-parked", batch_parked),
+    ("start-here", |s| inside(s, |s| starts(s, ops::start_in_place))),
+    ("start-elsewhere", |s| {
+        let work = s.work(ELSEWHERE_WORK);
+        inside(s, |s| starts(s, || ops::start_elsewhere(ELSEWHERE_GAP, work)))
+    }),
+    ("start-outside", |s| {
+        let runtime = ops::runtime(s.workers);
+        Ok(starts(s, || ops::start_from_outside(&runtime, OUTSIDE_GAP)))
+    }),
+    ("spawn-outside", ops::from_outside),
+    ("block-on", block_on),
+    ("yield-2", |s| looped(s, |n| ops::yields(n, 2))),
+    ("yield-1000", |s| looped(s, |n| ops::yields(n, 1000))),
+    ("ping-pong", |s| looped(s, ops::ping_pong)),
+    ("ping-pong-across", |s| looped(s, ops::ping_pong_across)),
+    ("parked-memory", |s| memory::parked(s.size(cases::PARKED))),
+    ("ask", |s| looped(s, tree::asks_of_a_handle)),
+    ("scope", |s| looped(s, |n| tree::scopes(n, s.size(SIBLINGS)))),
+    ("cancel-10k", |s| cancelled(s, cases::CANCELLED_TREE, ASKED, tree::cancelled_tree)),
+    ("cancel-100k", |s| cancelled(s, cases::CANCELLED_FOREST, ASKED, tree::cancelled_tree)),
+    ("cancel-waiting-10k", |s| cancelled(s, cases::CANCELLED_TREE, ENDED, tree::cancelled_waiters)),
+    ("cancel-waiting-100k", |s| cancelled(s, cases::CANCELLED_FOREST, ENDED, tree::cancelled_waiters)),
+    ("wait-once", wait_once),
+    ("sum", sum),
+    ("items", items),
+    ("mutex", |s| looped(s, waits::locks)),
+    ("mutex-64", |s| inside(s, |s| contended(s, lock_often))),
+    ("mutex-64-spread", |s| inside(s, |s| spread(s, lock_often))),
+    ("channel-1", |s| inside(s, |s| passed(s, |values| pass(values, 1)))),
+    ("channel-4", |s| inside(s, |s| passed(s, |values| pass(values, 4)))),
+    ("guard", |s| looped(s, guards::<Swansong>)),
+    ("guard-outside", stops::guard::<Swansong>),
+    ("guard-outside-late", stops::late_guard::<Swansong>),
+    ("guard-two", stops::guards_of_two_workers::<Swansong>),
+    ("guard-two-outside", stops::guards_of_two::<Swansong>),
+    ("guard-two-child", stops::guards_of_a_child::<Swansong>),
+    ("guard-deep", |s| looped(s, deep_guards::<Swansong>)),
+    ("guard-deep-alone", |s| looped(s, deep_guards_alone::<Swansong>)),
+    ("interrupt-future", |s| looped(s, interrupted_polls::<Swansong>)),
+    #[cfg(feature = "futures")]
+    ("interrupt-stream", |s| looped(s, crate::figures::stops::interrupted_stream_polls::<Swansong>)),
+    ("interrupt-iterator", |s| looped(s, interrupted_steps::<Swansong>)),
+    ("child", |s| looped(s, |n| children::<Swansong>(n, 0))),
+    ("child-siblings", |s| looped(s, |n| children::<Swansong>(n, s.size(SIBLINGS)))),
+    ("child-guard", |s| looped(s, guarded_children::<Swansong>)),
+    ("shut-down-10k", |s| inside(s, |s| stops::stops::<Swansong>(s, s.size(CHILDREN)))),
+    ("control-loop", |s| {
+        let runtime = ops::runtime(s.workers);
+        control_loop(s, |job: ControlJob| runtime.spawn(move || job.run()).detach())
+    }),
+);
+
 /// Forks of tasks: [`cygnet::join`].
 #[derive(Debug)]
 pub struct Cygnet;
 
-impl Fork for Cygnet {
-    type Scope<'s> = ();
-
-    #[inline(always)]
-    fn join<A, B, RA, RB>((): &mut (), a: A, b: B) -> (RA, RB)
-    where
-        A: FnOnce(&mut ()) -> RA + Send,
-        B: FnOnce(&mut ()) -> RB + Send,
-        RA: Send,
-        RB: Send,
-    {
-        cygnet::join(|| a(&mut ()), || b(&mut ()))
-    }
-}
+fork!(Cygnet, |a, b| cygnet::join(a, b));
 
 impl Blocking for Cygnet {
     fn inside(
         setting: &Setting,
         kernel: impl FnOnce(&Setting) -> Measured + Send,
     ) -> anyhow::Result<Measured> {
-        inside(setting, |setting, ()| kernel(setting))
+        inside(setting, kernel)
     }
 
     fn run_all<T: Send>(tasks: Vec<Task<'_, T>>) -> Vec<T> {
@@ -176,10 +151,6 @@ impl Channels for Cygnet {
 }
 
 impl Lock for sync::Mutex<u64> {
-    fn new() -> sync::Mutex<u64> {
-        sync::Mutex::new(0)
-    }
-
     #[inline(always)]
     fn with<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
         f(&mut self.lock().expect("it is never cancelled"))
@@ -187,10 +158,6 @@ impl Lock for sync::Mutex<u64> {
 }
 
 impl ReadWrite for sync::RwLock<u64> {
-    fn new() -> sync::RwLock<u64> {
-        sync::RwLock::new(0)
-    }
-
     #[inline(always)]
     fn read<R>(&self, f: impl FnOnce(&u64) -> R) -> R {
         f(&self.read().expect("it is never cancelled"))
@@ -234,15 +201,15 @@ fn steps(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
             .expect("it is never cancelled");
         sum
     };
-    inside(setting, |setting, ()| measure_busy(setting, values, pass))
+    inside(setting, |setting| measure_busy(setting, values, pass))
 }
 
 fn phases(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
-    inside(setting, |setting, ()| busy::phases::<Cygnet>(setting, nanos))
+    inside(setting, |setting| busy::phases::<Cygnet>(setting, nanos))
 }
 
 fn scope_flood(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
-    inside(setting, |setting, ()| busy::scope_flood::<Cygnet>(setting, nanos))
+    inside(setting, |setting| busy::scope_flood::<Cygnet>(setting, nanos))
 }
 
 /// A flood of children that are joined by their handles.
@@ -253,23 +220,19 @@ fn flood(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
         let children: Vec<_> = (0..count as u64).map(spawn).collect();
         children.into_iter().map(|child| child.join().expect("no task panics")).sum()
     };
-    inside(setting, |setting, ()| measure_busy(setting, count, flood))
+    inside(setting, |setting| measure_busy(setting, count, flood))
 }
 
-/// Measures inside a task.
-fn inside(
+/// Measures forks inside a task.
+fn forking(
     setting: &Setting,
     kernel: impl FnOnce(&Setting, &mut ()) -> Measured + Send,
 ) -> anyhow::Result<Measured> {
-    Ok(ops::runtime(setting.workers).block_on(|| kernel(setting, &mut ())))
+    inside(setting, |setting| kernel(setting, &mut ()))
 }
 
-/// Measures an operation of `bench` inside a task.
-fn looped(
-    setting: &Setting,
-    operation: impl FnMut(u64) -> Duration + Send,
-) -> anyhow::Result<Measured> {
-    inside(setting, |setting, ()| repeated(setting, operation))
+fn pass_messages(setting: &Setting, traffic: Traffic) -> anyhow::Result<Measured> {
+    inside(setting, |setting| ring(setting, traffic, rings::pass))
 }
 
 /// The library's loop over numbers in memory.
@@ -277,7 +240,7 @@ fn sum(setting: &Setting) -> anyhow::Result<Measured> {
     let numbers = numbers(setting.size(cases::NUMBERS));
     let add = |a: u64, b: u64| a + b;
     let sum = || par::fold_reduce(black_box(&numbers), || 0, |sum, n| sum + n, add);
-    inside(setting, |setting, ()| timed(setting, || sum().expect("it is never cancelled")))
+    inside(setting, |setting| timed(setting, || sum().expect("it is never cancelled")))
 }
 
 /// The library's loop over computed items.
@@ -285,15 +248,14 @@ fn items(setting: &Setting) -> anyhow::Result<Measured> {
     let (count, steps) = item_size(setting);
     let add = |a: u64, b: u64| a + b;
     let sum = || par::map_reduce(0..black_box(count), || 0, |at| item(at, steps), add);
-    inside(setting, |setting, ()| timed(setting, || sum().expect("it is never cancelled")))
+    inside(setting, |setting| timed(setting, || sum().expect("it is never cancelled")))
 }
 
 /// One child at a time that parks once.
 fn spawn_join_parked(n: u64) -> Duration {
     let (parent, child) = (&cygnet::unparker(), &Mutex::new(None));
     cygnet::scope(|scope| {
-        let began = Instant::now();
-        for i in 0..n {
+        time(n, |i| {
             let task = scope.spawn(move || {
                 *child.lock().expect("no holder panics") = Some(cygnet::unparker());
                 parent.unpark();
@@ -304,18 +266,8 @@ fn spawn_join_parked(n: u64) -> Duration {
             let started: Option<Unparker> = child.lock().expect("no holder panics").take();
             started.expect("the child has woken its parent").unpark();
             black_box(task.join().ok());
-        }
-        began.elapsed()
+        })
     })
-}
-
-fn locks(n: u64) -> Duration {
-    let mutex = sync::Mutex::new(0);
-    let began = Instant::now();
-    for _ in 0..n {
-        *black_box(&mutex).lock().expect("it is never cancelled") += 1;
-    }
-    began.elapsed()
 }
 
 /// Contenders for one mutex, which start together.
@@ -360,17 +312,17 @@ fn cancelled(
     cancelled: impl FnMut(usize) -> (Duration, Duration) + Send,
 ) -> anyhow::Result<Measured> {
     let count = setting.size(size);
-    inside(setting, |setting, ()| cancelled_nodes(setting, count, afterwards, cancelled))
+    inside(setting, |setting| tree::of_a_node(setting, count, afterwards, cancelled))
 }
 
 fn batch(setting: &Setting) -> anyhow::Result<Measured> {
     let size = setting.size(cases::BATCH);
-    inside(setting, |setting, ()| shared_out(setting, size, |n| ops::batches(n, size)))
+    inside(setting, |setting| shared_out(setting, size, |n| ops::batches(n, size)))
 }
 
 fn batch_parked(setting: &Setting) -> anyhow::Result<Measured> {
     let size = setting.size(cases::PARKED_BATCH);
-    inside(setting, |setting, ()| {
+    inside(setting, |setting| {
         shared_out(setting, size, |n| {
             (0..n).map(|_| balance::woken_together(size as u32, Work::NONE)).sum()
         })
@@ -382,35 +334,12 @@ fn wait_once(setting: &Setting) -> anyhow::Result<Measured> {
     looped(setting, |n| (0..n).map(|_| balance::woken_together(tasks as u32, work)).sum())
 }
 
-fn start_here(setting: &Setting) -> anyhow::Result<Measured> {
-    inside(setting, |setting, ()| delays(setting, |n| block(n, ops::start_in_place)))
-}
-
-fn start_elsewhere(setting: &Setting) -> anyhow::Result<Measured> {
-    let work = setting.work(ELSEWHERE_WORK);
-    inside(setting, |setting, ()| {
-        delays(setting, |n| block(n, || ops::start_elsewhere(ELSEWHERE_GAP, work)))
-    })
-}
-
-fn start_outside(setting: &Setting) -> anyhow::Result<Measured> {
-    let runtime = ops::runtime(setting.workers);
-    Ok(delays(setting, |n| block(n, || ops::start_from_outside(&runtime, OUTSIDE_GAP))))
-}
-
-fn block(n: u64, mut start: impl FnMut() -> Delay) -> Vec<Delay> {
-    (0..n).map(|_| start()).collect()
-}
-
 fn block_on(setting: &Setting) -> anyhow::Result<Measured> {
     let runtime = ops::runtime(setting.workers);
-    Ok(repeated(setting, |n| {
-        let began = Instant::now();
-        for i in 0..n {
-            runtime.block_on(|| {
-                black_box(i);
-            });
-        }
-        began.elapsed()
-    }))
+    let nothing = |i| {
+        runtime.block_on(|| {
+            black_box(i);
+        });
+    };
+    Ok(repeated(setting, |n| time(n, nothing)))
 }

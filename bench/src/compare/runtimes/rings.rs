@@ -36,10 +36,24 @@ impl Traffic {
     pub const PARKED_4: Traffic = Traffic { producers: 4, ..Traffic::PARKED_1 };
 
     /// Number of messages that each producer writes.
-    #[must_use]
     pub fn each(&self) -> usize {
         self.messages / self.producers
     }
+}
+
+/// Writes the messages of one producer.
+macro_rules! write {
+    ($producer:ident, $traffic:ident) => {
+        for first in (0..$traffic.each()).step_by($traffic.batch) {
+            if $traffic.batch == 1 {
+                $producer.send(first as u64).expect("it is open");
+                continue;
+            }
+            let mut batch = $producer.claim_exactly($traffic.batch).expect("it is open");
+            batch.iter_mut().zip(first as u64..).for_each(|(item, n)| *item = n);
+            batch.publish();
+        }
+    };
 }
 
 /// Passes the messages through a ring, inside a task.
@@ -53,17 +67,7 @@ pub fn pass(traffic: Traffic) {
         let [reader] = ring.readers();
         let mut producer = ring.producer();
         cygnet::scope(|s| {
-            s.spawn(move || {
-                for first in (0..traffic.each()).step_by(traffic.batch) {
-                    if traffic.batch == 1 {
-                        producer.send(first as u64).expect("it is open");
-                        continue;
-                    }
-                    let mut batch = producer.claim_exactly(traffic.batch).expect("it is open");
-                    batch.iter_mut().zip(first as u64..).for_each(|(item, n)| *item = n);
-                    batch.publish();
-                }
-            });
+            s.spawn(move || write!(producer, traffic));
             sum(reader)
         })
     } else {
@@ -73,17 +77,7 @@ pub fn pass(traffic: Traffic) {
         cygnet::scope(|s| {
             for _ in 0..traffic.producers {
                 let producer = producer.clone();
-                s.spawn(move || {
-                    for first in (0..traffic.each()).step_by(traffic.batch) {
-                        if traffic.batch == 1 {
-                            producer.send(first as u64).expect("it is open");
-                            continue;
-                        }
-                        let mut batch = producer.claim_exactly(traffic.batch).expect("it is open");
-                        batch.iter_mut().zip(first as u64..).for_each(|(item, n)| *item = n);
-                        batch.publish();
-                    }
-                });
+                s.spawn(move || write!(producer, traffic));
             }
             drop(producer);
             sum(reader)
@@ -93,7 +87,6 @@ pub fn pass(traffic: Traffic) {
 }
 
 /// The sum of the messages.
-#[must_use]
 pub fn expected(traffic: Traffic) -> u64 {
     let written = traffic.each().next_multiple_of(traffic.batch) as u64;
     traffic.producers as u64 * (written * (written - 1) / 2)

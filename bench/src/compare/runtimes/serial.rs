@@ -1,23 +1,23 @@
 //! No runtime: plain calls on one thread, the reference for one worker of the runtimes.
 
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
-
-use super::{Table, stops};
-use crate::compare::cases;
-use crate::compare::kernels::data::{item, numbers};
-use crate::compare::kernels::forks::{item_size, with_forks};
-use crate::compare::kernels::{Fork, Serial};
-use crate::compare::measure::{ControlJob, Measured, Setting, control_loop, repeated, timed};
-use crate::figures::tree;
 use std::hint::black_box;
+
+use crate::compare::cases;
+use crate::compare::kernels::Serial;
+use crate::compare::kernels::data::numbers;
+use crate::compare::kernels::forks::{item_size, with_forks};
+use crate::compare::measure::{ControlJob, control_loop};
+use crate::figures::stops::measured as stops;
+use crate::figures::{tree, waits};
+use crate::measure::harness::{Measured, Setting, Table, repeated, time, timed};
+use crate::measure::work::item;
 
 /// The cases that run without a runtime.
 pub const TABLE: Table = with_forks!(Serial, plainly;
     ("sum", sum),
     ("items", items),
     ("ask", |s| Ok(repeated(s, tree::loads))),
-    ("mutex", |s| Ok(repeated(s, locks))),
+    ("mutex", |s| Ok(repeated(s, waits::locks_of_std))),
     ("interrupt-future", stops::BARE_FUTURE),
     #[cfg(feature = "futures")]
     ("interrupt-stream", stops::BARE_STREAM),
@@ -28,19 +28,9 @@ pub const TABLE: Table = with_forks!(Serial, plainly;
 
 fn plainly(
     setting: &Setting,
-    kernel: impl FnOnce(&Setting, &mut <Serial as Fork>::Scope<'_>) -> Measured,
+    kernel: impl FnOnce(&Setting, &mut ()) -> Measured,
 ) -> anyhow::Result<Measured> {
     Ok(kernel(setting, &mut ()))
-}
-
-/// Locks a std mutex.
-fn locks(n: u64) -> Duration {
-    let mutex = Mutex::new(0);
-    let began = Instant::now();
-    for _ in 0..n {
-        *black_box(&mutex).lock().expect("no holder panics") += 1;
-    }
-    began.elapsed()
 }
 
 /// A loop over all numbers, without divide and conquer.
@@ -57,13 +47,10 @@ fn items(setting: &Setting) -> anyhow::Result<Measured> {
 /// The computation alone.
 fn computing(setting: &Setting) -> anyhow::Result<Measured> {
     let (tasks, work) = (setting.size(cases::WAITERS), setting.work(cases::WAITER_WORK));
-    Ok(repeated(setting, |n| {
-        let began = Instant::now();
-        for _ in 0..n {
-            for seed in 0..tasks as u64 {
-                work.run(seed);
-            }
+    let compute = |_| {
+        for seed in 0..tasks as u64 {
+            work.run(seed);
         }
-        began.elapsed()
-    }))
+    };
+    Ok(repeated(setting, |n| time(n, compute)))
 }

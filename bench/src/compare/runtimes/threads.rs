@@ -3,29 +3,43 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use super::Table;
-use super::busy::{contended_locks, pipelines};
+use super::families::{contended_locks, pipelines, ring_traffic};
 use super::rings::Traffic;
 use crate::compare::cases::{self, CONTENDERS, ROOM};
 use crate::compare::kernels::busy::{self, Blocking, Channels, Lock, Task};
-use crate::compare::kernels::{Fork, forks};
+use crate::compare::kernels::{fork, forks};
 use crate::compare::measure::{
-    ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, Measured, OUTSIDE_GAP,
-    Setting, Stint, contended, control_loop, delays, memory_of, passed, repeated, ring, shared_out,
-    spin, spin_until, spread,
+    ControlJob, Loot, contended, control_loop, memory_of, passed, ring, spread, start_elsewhere,
+    start_outside,
 };
+use crate::measure::busy::Stint;
+use crate::measure::harness::{Measured, Setting, Table, repeated, shared_out, time};
 
 /// The cases that threads run. Cases that would take a thread for each of a million things are
 /// missing.
-pub const TABLE: Table = &[
+pub const TABLES: &[Table] = &[
+    TABLE,
+    ring_traffic!(pass_messages),
+    pipelines!(busy::pipeline::<Threads>),
+    contended_locks!(busy::contended::<Threads, Mutex<u64>>),
+    &[
+        ("many-senders", busy::many_senders::<Threads>),
+        ("request-reply", busy::request_reply::<Threads>),
+    ],
+];
+
+const TABLE: Table = &[
     ("spawn-join", spawn_join),
     ("spawn-outside", spawn_join),
     ("spawn-join-parked", spawn_join_parked),
-    ("start-elsewhere", start_elsewhere),
-    ("start-outside", start_outside),
+    ("start-elsewhere", |s| {
+        let spawn = |loot: Loot| thread::spawn(move || loot.take());
+        Ok(start_elsewhere(s, spawn, JoinHandle::is_finished, end))
+    }),
+    ("start-outside", |s| Ok(start_outside(s, || end(thread::spawn(Instant::now))))),
     ("ping-pong-across", ping_pong),
     ("parked-memory", parked_memory),
     ("uneven", |s| Ok(forks::uneven::<Threads>(s, &mut ()))),
@@ -37,58 +51,17 @@ pub const TABLE: Table = &[
     ("mutex-64-spread", |s| Ok(spread(s, lock_often))),
     ("channel-1", |s| Ok(passed(s, |values| pass(values, 1)))),
     ("channel-4", |s| Ok(passed(s, |values| pass(values, 4)))),
-    ("ring-batch-1", |s| {
-        Ok(ring(s, Traffic::BATCHES_1, |traffic| pass(traffic.messages, traffic.producers)))
-    }),
-    ("ring-batch-4", |s| {
-        Ok(ring(s, Traffic::BATCHES_4, |traffic| pass(traffic.messages, traffic.producers)))
-    }),
-    ("ring-1", |s| {
-        Ok(ring(s, Traffic::SINGLE_1, |traffic| pass(traffic.messages, traffic.producers)))
-    }),
-    ("ring-4", |s| {
-        Ok(ring(s, Traffic::SINGLE_4, |traffic| pass(traffic.messages, traffic.producers)))
-    }),
-    ("ring-park-1", |s| {
-        Ok(ring(s, Traffic::PARKED_1, |traffic| pass(traffic.messages, traffic.producers)))
-    }),
-    ("ring-park-4", |s| {
-        Ok(ring(s, Traffic::PARKED_4, |traffic| pass(traffic.messages, traffic.producers)))
-    }),
     ("control-loop", |s| control_loop(s, |job: ControlJob| drop(thread::spawn(move || job.run())))),
-];
-
-/// The tables of the cases in which every core is busy.
-pub const BUSY: &[Table] = &[
-    pipelines!(busy::pipeline::<Threads>),
-    contended_locks!(busy::contended::<Threads, Mutex<u64>>),
-    &[
-        ("many-senders", busy::many_senders::<Threads>),
-        ("request-reply", busy::request_reply::<Threads>),
-    ],
 ];
 
 /// Threads: each fork and each task is a thread.
 pub struct Threads;
 
-impl Fork for Threads {
-    type Scope<'s> = ();
-
-    #[inline(always)]
-    fn join<A, B, RA, RB>((): &mut (), a: A, b: B) -> (RA, RB)
-    where
-        A: FnOnce(&mut ()) -> RA + Send,
-        B: FnOnce(&mut ()) -> RB + Send,
-        RA: Send,
-        RB: Send,
-    {
-        thread::scope(|scope| {
-            let b = scope.spawn(|| b(&mut ()));
-            let a = a(&mut ());
-            (a, b.join().expect("no kernel panics"))
-        })
-    }
-}
+fork!(Threads, |a, b| thread::scope(|scope| {
+    let b = scope.spawn(b);
+    let a = a();
+    (a, b.join().expect("no kernel panics"))
+}));
 
 impl Blocking for Threads {
     /// A thread takes the turns of all tasks of a worker.
@@ -126,30 +99,26 @@ impl Channels for Threads {
 }
 
 impl Lock for Mutex<u64> {
-    fn new() -> Mutex<u64> {
-        Mutex::new(0)
-    }
-
     #[inline(always)]
     fn with<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
         f(&mut self.lock().expect("no holder panics"))
     }
 }
 
+fn end<T>(thread: JoinHandle<T>) -> T {
+    thread.join().expect("no thread panics")
+}
+
 fn spawn_join(setting: &Setting) -> anyhow::Result<Measured> {
-    Ok(repeated(setting, |n| {
-        let began = Instant::now();
-        for i in 0..n {
-            black_box(thread::spawn(move || black_box(i)).join().ok());
-        }
-        began.elapsed()
-    }))
+    let spawn = |i| {
+        black_box(thread::spawn(move || black_box(i)).join().ok());
+    };
+    Ok(repeated(setting, |n| time(n, spawn)))
 }
 
 fn spawn_join_parked(setting: &Setting) -> anyhow::Result<Measured> {
     Ok(repeated(setting, |n| {
-        let began = Instant::now();
-        for i in 0..n {
+        time(n, |i| {
             let (parent, started) = (thread::current(), Arc::new(AtomicBool::new(false)));
             let theirs = Arc::clone(&started);
             let child = thread::spawn(move || {
@@ -163,8 +132,7 @@ fn spawn_join_parked(setting: &Setting) -> anyhow::Result<Measured> {
             }
             child.thread().unpark();
             black_box(child.join().ok());
-        }
-        began.elapsed()
+        })
     }))
 }
 
@@ -200,29 +168,8 @@ fn pass(values: usize, senders: usize) {
     });
 }
 
-fn start_elsewhere(setting: &Setting) -> anyhow::Result<Measured> {
-    let work = setting.work(ELSEWHERE_WORK);
-    let start = || -> Delay {
-        spin(ELSEWHERE_GAP);
-        let before = Instant::now();
-        let child = thread::spawn(move || {
-            let started = Instant::now();
-            work.run(1);
-            started
-        });
-        spin_until(ELSEWHERE_LIMIT, || child.is_finished());
-        (before, child.join().expect("it does not panic"))
-    };
-    Ok(delays(setting, |n| (0..n).map(|_| start()).collect()))
-}
-
-fn start_outside(setting: &Setting) -> anyhow::Result<Measured> {
-    let start = || -> Delay {
-        thread::sleep(OUTSIDE_GAP);
-        let before = Instant::now();
-        (before, thread::spawn(Instant::now).join().expect("it does not panic"))
-    };
-    Ok(delays(setting, |n| (0..n).map(|_| start()).collect()))
+fn pass_messages(setting: &Setting, traffic: Traffic) -> anyhow::Result<Measured> {
+    Ok(ring(setting, traffic, |traffic| pass(traffic.messages, traffic.producers)))
 }
 
 fn ping_pong(setting: &Setting) -> anyhow::Result<Measured> {
@@ -238,24 +185,22 @@ fn ping_pong(setting: &Setting) -> anyhow::Result<Measured> {
         }
     });
     let measured = shared_out(setting, 2, |n| {
-        let began = Instant::now();
-        for _ in 0..n {
+        time(n, |_| {
             partner.thread().unpark();
             thread::park();
-        }
-        began.elapsed()
+        })
     });
     stop.store(true, Ordering::Relaxed);
     partner.thread().unpark();
-    partner.join().expect("it does not panic");
+    end(partner);
     Ok(measured)
 }
 
 fn parked_memory(setting: &Setting) -> anyhow::Result<Measured> {
-    thread::spawn(|| ()).join().expect("it does not panic");
+    end(thread::spawn(|| ()));
     let count = setting.size(cases::PARKED_THREADS);
     let stop = Arc::new(AtomicBool::new(false));
-    let (bytes, threads) = memory_of(count, 64 << 10, |count| {
+    let (measured, threads) = memory_of(count, 64 << 10, |count| {
         let gate = Arc::new(Barrier::new(count + 1));
         let threads: Vec<_> = (0..count)
             .map(|_| {
@@ -274,16 +219,15 @@ fn parked_memory(setting: &Setting) -> anyhow::Result<Measured> {
     stop.store(true, Ordering::Relaxed);
     for thread in threads {
         thread.thread().unpark();
-        thread.join().expect("it does not panic");
+        end(thread);
     }
-    Ok(Measured::of([("bytes", bytes)]))
+    Ok(measured)
 }
 
 fn wait_once(setting: &Setting) -> anyhow::Result<Measured> {
     let (tasks, work) = (setting.size(cases::WAITERS), setting.work(cases::WAITER_WORK));
     Ok(repeated(setting, |n| {
-        let began = Instant::now();
-        for _ in 0..n {
+        time(n, |_| {
             let gate = Barrier::new(tasks + 1);
             thread::scope(|scope| {
                 for seed in 0..tasks as u64 {
@@ -295,7 +239,6 @@ fn wait_once(setting: &Setting) -> anyhow::Result<Measured> {
                 }
                 gate.wait();
             });
-        }
-        began.elapsed()
+        })
     }))
 }

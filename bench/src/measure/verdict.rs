@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::stats::Spread;
+
 /// The target of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
@@ -22,25 +24,21 @@ impl Target {
     pub const STATED: Target = Target { most: None, most_r: None, ratio: false };
 
     /// At most `most` nanoseconds.
-    #[must_use]
     pub const fn time(most: f64) -> Target {
         Target { most: Some(most), ..Target::STATED }
     }
 
     /// At most `most` bytes.
-    #[must_use]
     pub const fn bytes(most: f64) -> Target {
         Target { most: Some(most), ..Target::STATED }
     }
 
     /// A ratio of at most `most`.
-    #[must_use]
     pub const fn ratio(most: f64) -> Target {
         Target { most: Some(most), most_r: None, ratio: true }
     }
 
     /// Adds an upper limit in units of r. One of the two limits is enough.
-    #[must_use]
     pub const fn in_r(self, most_r: f64) -> Target {
         Target { most_r: Some(most_r), ..self }
     }
@@ -48,18 +46,19 @@ impl Target {
     /// Judges a figure by its median, or a ratio by the upper bound of its median.
     ///
     /// `r` is the cost of an atomic read-modify-write in the same processes.
-    #[must_use]
-    pub fn judge(&self, median: f64, upper: f64, rounds: usize, r: f64) -> Verdict {
-        let Some(most) = self.most else { return Verdict::Stated };
+    pub fn judge(&self, figure: &Spread, r: f64) -> Verdict {
+        let Some(most) = self.most.filter(|_| !figure.rounds.is_empty()) else {
+            return Verdict::Stated;
+        };
         if self.ratio {
-            return match upper <= most * ROOM {
-                _ if rounds < RATIO_ROUNDS => Verdict::TooFewRounds,
+            return match figure.high <= most * ROOM {
+                _ if figure.rounds.len() < RATIO_ROUNDS => Verdict::TooFewRounds,
                 true => Verdict::Met,
                 false => Verdict::Missed,
             };
         }
-        let absolute = median <= most;
-        match self.most_r.map_or(absolute, |most_r| median <= most_r * r) {
+        let absolute = figure.value <= most;
+        match self.most_r.map_or(absolute, |most_r| figure.value <= most_r * r) {
             true if absolute => Verdict::Met,
             true => Verdict::MetInR,
             false if absolute => Verdict::MetInTime,
@@ -88,7 +87,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// The word in the table.
-    #[must_use]
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Stated => "",
@@ -108,18 +106,26 @@ mod tests {
     #[test]
     fn a_target_in_two_units_is_judged_in_both() {
         let target = Target::time(25.0).in_r(3.0);
-        assert_eq!(target.judge(24.0, 0.0, 1, 8.5), Verdict::Met);
-        assert_eq!(target.judge(26.0, 0.0, 1, 9.0), Verdict::MetInR);
-        assert_eq!(target.judge(24.0, 0.0, 1, 4.0), Verdict::MetInTime);
-        assert_eq!(target.judge(26.0, 0.0, 1, 8.0), Verdict::Missed);
-        assert_eq!(Target::STATED.judge(26.0, 0.0, 1, 8.0), Verdict::Stated);
+        for (value, r, verdict) in [
+            (24.0, 8.5, Verdict::Met),
+            (26.0, 9.0, Verdict::MetInR),
+            (24.0, 4.0, Verdict::MetInTime),
+            (26.0, 8.0, Verdict::Missed),
+        ] {
+            assert_eq!(target.judge(&vec![value].into(), r), verdict);
+        }
+        assert_eq!(Target::STATED.judge(&vec![26.0].into(), 8.0), Verdict::Stated);
+        assert_eq!(target.judge(&Vec::new().into(), 8.0), Verdict::Stated);
     }
 
     #[test]
     fn a_ratio_is_judged_by_its_upper_bound_over_enough_rounds() {
-        let target = Target::ratio(1.0);
-        assert_eq!(target.judge(1.0, 1.05, 15, 0.0), Verdict::Met);
-        assert_eq!(target.judge(1.0, 1.15, 15, 0.0), Verdict::Missed);
-        assert_eq!(target.judge(1.0, 1.05, 3, 0.0), Verdict::TooFewRounds);
+        let judge = |rounds, high| {
+            let figure = Spread { high, ..vec![1.0; rounds].into() };
+            Target::ratio(1.0).judge(&figure, 0.0)
+        };
+        assert_eq!(judge(15, 1.05), Verdict::Met);
+        assert_eq!(judge(15, 1.15), Verdict::Missed);
+        assert_eq!(judge(3, 1.05), Verdict::TooFewRounds);
     }
 }

@@ -5,10 +5,9 @@ use std::num::NonZero;
 use anyhow::Context;
 use chili::{Config, Scope, ThreadPool};
 
-use super::Table;
 use crate::compare::kernels::Fork;
 use crate::compare::kernels::forks::with_forks;
-use crate::compare::measure::{Measured, Setting};
+use crate::measure::harness::{Measured, Setting, Table};
 
 /// The cases that chili runs.
 pub const TABLE: Table = with_forks!(Chili, inside;

@@ -1,30 +1,8 @@
-//! The line that a measuring process prints, be it this program or another one.
-
-use serde::{Deserialize, Serialize};
+//! The line that a process prints, checked against the demands of its case.
 
 use super::cases::Case;
-use super::measure::Measured;
-use crate::figures::cases::Values;
-
-/// The printed line. docs/compare.md is its specification.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Line {
-    /// The program's name for the table.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub runtime: Option<String>,
-    /// The program does not know the case, or does not run it with this number of workers.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unknown: bool,
-    /// Why nothing could be measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// The values by the keys of the case's parts, and by `cpu`.
-    #[serde(default, skip_serializing_if = "Values::is_empty")]
-    pub values: Values,
-    /// The result of the work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub checksum: Option<u64>,
-}
+use crate::measure::harness::Values;
+use crate::measure::line::Line;
 
 /// The outcome of an attempt to measure.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,37 +15,10 @@ pub enum Outcome {
     Failed(String),
 }
 
-impl From<anyhow::Result<Measured>> for Line {
-    fn from(measured: anyhow::Result<Measured>) -> Line {
-        match measured {
-            Ok(Measured { values, checksum }) => Line { values, checksum, ..Line::default() },
-            Err(error) => Line { error: Some(format!("{error:#}")), ..Line::default() },
-        }
-    }
-}
-
-impl Line {
-    /// Parses the output of a program.
-    ///
-    /// # Errors
-    /// A sentence, if the output is not one such line.
-    pub fn read(output: &[u8]) -> Result<Line, String> {
-        let text = str::from_utf8(output).map_err(|_| "it printed something that is not text")?;
-        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-        let line = lines.next().ok_or("it printed nothing")?;
-        if lines.next().is_some() {
-            return Err("it printed more than one line".to_owned());
-        }
-        serde_json::from_str(line).map_err(|error| {
-            let shown: String = line.chars().take(60).collect();
-            format!("it printed `{shown}`, which is not the line that it should print: {error}")
-        })
-    }
-
+impl Outcome {
     /// Checks the line against the demands of the case.
-    #[must_use]
-    pub fn judge(self, case: &Case, quick: bool) -> Outcome {
-        let Line { runtime, unknown, error, values, checksum } = self;
+    pub fn judge(line: Line, case: &Case, quick: bool) -> Outcome {
+        let Line { runtime, unknown, error, values, checksum, .. } = line;
         if unknown {
             return Outcome::Unknown;
         }
@@ -99,10 +50,11 @@ impl Line {
 mod tests {
     use super::super::cases::find;
     use super::*;
+    use crate::measure::harness::Measured;
 
     fn judged(case: &str, output: &str) -> Outcome {
         match Line::read(output.as_bytes()) {
-            Ok(line) => line.judge(find(case).unwrap(), false),
+            Ok(line) => Outcome::judge(line, find(case).unwrap(), false),
             Err(reason) => Outcome::Failed(reason),
         }
     }
@@ -118,14 +70,14 @@ mod tests {
     #[test]
     fn a_good_line_has_the_values_and_the_result() {
         let line = r#"{"runtime": "go", "values": {"time": 5e7, "cpu": 6e7}, "checksum": 9227465}"#;
-        let values = Values::from([("time".to_owned(), 5e7), ("cpu".to_owned(), 6e7)]);
+        let values = Measured::of([("time", 5e7), ("cpu", 6e7)]).values;
         assert_eq!(judged("fib", line), Outcome::Values(values, Some("go".to_owned())));
     }
 
     #[test]
     fn optional_fields_may_be_missing_and_unknown_fields_are_ignored() {
         let line = r#"{"values": {"time": 3}, "version": "1.2"}"#;
-        let values = Values::from([("time".to_owned(), 3.0)]);
+        let values = Measured::of([("time", 3.0)]).values;
         assert_eq!(judged("yield-2", line), Outcome::Values(values, None));
     }
 
@@ -150,8 +102,7 @@ mod tests {
 
     #[test]
     fn a_printed_line_can_be_read_back() {
-        let measured =
-            Measured { values: Values::from([("time".to_owned(), 3.5)]), checksum: Some(7) };
+        let measured = Measured { checksum: Some(7), ..Measured::of([("time", 3.5)]) };
         let line = Line::from(Ok(measured));
         let text = serde_json::to_string(&line).unwrap();
         assert_eq!(Line::read(text.as_bytes()).unwrap(), line);

@@ -1,24 +1,57 @@
 //! Medians and their spread.
 
+use serde::Serialize;
+
+use super::text::Unit;
+
+/// A value over all rounds: NaN, or `null` in JSON, if there is none.
+#[derive(Clone, Debug, Serialize)]
+pub struct Spread {
+    /// Median over the rounds.
+    pub value: f64,
+    /// The interval that holds the median with 90 % probability.
+    pub low: f64,
+    /// The upper bound of that interval.
+    pub high: f64,
+    /// The least value.
+    pub min: f64,
+    /// The greatest value.
+    pub max: f64,
+    /// The value of each round.
+    pub rounds: Vec<f64>,
+}
+
+impl Spread {
+    /// Formats the interval; empty if there is no value.
+    pub fn interval(&self, unit: Unit) -> String {
+        match self.rounds[..] {
+            [] => String::new(),
+            _ => format!("{} .. {}", unit.show(self.low), unit.show(self.high)),
+        }
+    }
+}
+
+impl From<Vec<f64>> for Spread {
+    fn from(rounds: Vec<f64>) -> Spread {
+        let (low, high) = interval_of_median(&rounds);
+        let [min, value, max] = [0.0, 0.5, 1.0].map(|part| quantile(&rounds, part));
+        Spread { value, low, high, min, max, rounds }
+    }
+}
+
 /// The value below which `part` (0 to 1) of the values lie, interpolated; NaN if there are none.
-#[must_use]
 pub fn quantile(values: &[f64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    quantile_of_sorted(&sorted, part)
-}
-
-/// The median; NaN if there are no values.
-#[must_use]
-pub fn median(values: &[f64]) -> f64 {
-    quantile(values, 0.5)
-}
-
-fn quantile_of_sorted(sorted: &[f64], part: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let at = part.clamp(0.0, 1.0) * last as f64;
     let (low, high) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
     low + (high - low) * at.fract()
+}
+
+/// The median; NaN if there are no values.
+pub fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
 }
 
 /// Number of resamples of a bootstrap.
@@ -27,7 +60,6 @@ const RESAMPLES: usize = 2000;
 /// The interval that holds the median with a probability of 90 %, by the bootstrap (Efron, 1979).
 ///
 /// The same values give the same interval: the resamples come from a fixed seed.
-#[must_use]
 pub fn interval_of_median(values: &[f64]) -> (f64, f64) {
     if values.is_empty() {
         return (f64::NAN, f64::NAN);

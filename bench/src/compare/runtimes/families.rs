@@ -1,5 +1,4 @@
-//! Tables of the cases in which every core is busy, written once per family of cases for all
-//! runtimes.
+//! Tables of families of cases, which differ only by parameters, written once for all runtimes.
 //!
 //! Each macro in this file takes an expression that can be called with the setting and the
 //! parameters in the case's name, and expands to a [`Table`](super::Table).
@@ -70,3 +69,19 @@ macro_rules! contended_locks {
     };
 }
 pub(super) use contended_locks;
+
+/// The cases of messages through a ring.
+macro_rules! ring_traffic {
+    ($run:expr) => {{
+        use $crate::compare::runtimes::rings::Traffic;
+        &[
+            ("ring-batch-1", |s| $run(s, Traffic::BATCHES_1)),
+            ("ring-batch-4", |s| $run(s, Traffic::BATCHES_4)),
+            ("ring-1", |s| $run(s, Traffic::SINGLE_1)),
+            ("ring-4", |s| $run(s, Traffic::SINGLE_4)),
+            ("ring-park-1", |s| $run(s, Traffic::PARKED_1)),
+            ("ring-park-4", |s| $run(s, Traffic::PARKED_4)),
+        ]
+    }};
+}
+pub(super) use ring_traffic;

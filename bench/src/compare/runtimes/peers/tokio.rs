@@ -12,75 +12,45 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::futures::{Executor, with_tasks};
-use super::rings::Traffic;
-use super::{Table, stops};
 use crate::compare::cases::{self, ASKED, CONTENDERS, ENDED, ROOM};
-use crate::compare::measure::{
-    ControlJob, Measured, Setting, Size, Stint, cancelled_nodes, contended, control_loop, passed,
-    repeated, ring, spread,
+use crate::compare::measure::{ControlJob, contended, control_loop, passed, ring, spread};
+use crate::compare::runtimes::families::{
+    contended_locks, floods, phases, pipelines, ring_traffic, scope_floods,
 };
+use crate::compare::runtimes::rings::Traffic;
+use crate::figures::stops::measured::{self as stops, SIBLINGS};
 use crate::figures::stops::{Guards, Tree};
+use crate::figures::tree::of_a_node;
+use crate::measure::busy::Stint;
+use crate::measure::harness::{Measured, Setting, Size, Table, repeated, time};
 
 mod busy;
 
-pub use self::busy::TABLES as BUSY;
-
 /// The cases that tokio runs. It has tasks but no forks.
-pub const TABLE: Table = with_tasks!(build;
+pub const TABLES: &[Table] = &[
+    TABLE,
+    ring_traffic!(ring_of_messages),
+    pipelines!(busy::pipeline),
+    phases!(busy::phases),
+    floods!(busy::flood),
+    scope_floods!(busy::flood),
+    contended_locks!(busy::contended),
+    busy::OTHERS,
+];
+
+const TABLE: Table = with_tasks!(build;
     ("block-on", block_on),
     ("ask", |s| Ok(repeated(s, asks))),
-    ("scope", |s| {
-        let siblings = s.size(cases::SIBLINGS);
-        Ok(repeated(s, |n| child_tokens(n, siblings)))
-    }),
+    ("scope", |s| Ok(repeated(s, |n| child_tokens(n, s.size(SIBLINGS))))),
     ("cancel-10k", |s| Ok(cancelled(s, cases::CANCELLED_TREE))),
     ("cancel-100k", |s| Ok(cancelled(s, cases::CANCELLED_FOREST))),
     ("cancel-waiting-10k", |s| cancelled_with_waiters(s, cases::CANCELLED_TREE)),
     ("cancel-waiting-100k", |s| cancelled_with_waiters(s, cases::CANCELLED_FOREST)),
-    ("mutex", |s| {
-        let runtime = build(s)?;
-        Ok(repeated(s, |n| runtime.run(locks(n))))
-    }),
-    ("mutex-64", |s| {
-        let runtime = build(s)?;
-        Ok(contended(s, |each| runtime.run(lock_often(each))))
-    }),
-    ("mutex-64-spread", |s| {
-        let runtime = build(s)?;
-        Ok(spread(s, |each| runtime.run(lock_often(each))))
-    }),
-    ("channel-1", |s| {
-        let runtime = build(s)?;
-        Ok(passed(s, |values| runtime.run(pass(values, 1))))
-    }),
-    ("channel-4", |s| {
-        let runtime = build(s)?;
-        Ok(passed(s, |values| runtime.run(pass(values, 4))))
-    }),
-    ("ring-batch-1", |s| {
-        let runtime = build(s)?;
-        Ok(ring(s, Traffic::BATCHES_1, |traffic| runtime.run(pass_messages(traffic))))
-    }),
-    ("ring-batch-4", |s| {
-        let runtime = build(s)?;
-        Ok(ring(s, Traffic::BATCHES_4, |traffic| runtime.run(pass_messages(traffic))))
-    }),
-    ("ring-1", |s| {
-        let runtime = build(s)?;
-        Ok(ring(s, Traffic::SINGLE_1, |traffic| runtime.run(pass_messages(traffic))))
-    }),
-    ("ring-4", |s| {
-        let runtime = build(s)?;
-        Ok(ring(s, Traffic::SINGLE_4, |traffic| runtime.run(pass_messages(traffic))))
-    }),
-    ("ring-park-1", |s| {
-        let runtime = build(s)?;
-        Ok(ring(s, Traffic::PARKED_1, |traffic| runtime.run(pass_messages(traffic))))
-    }),
-    ("ring-park-4", |s| {
-        let runtime = build(s)?;
-        Ok(ring(s, Traffic::PARKED_4, |traffic| runtime.run(pass_messages(traffic))))
-    }),
+    ("mutex", |s| on(s, |s, tokio| repeated(s, |n| tokio.run(locks(n))))),
+    ("mutex-64", |s| on(s, |s, tokio| contended(s, |each| tokio.run(lock_often(each))))),
+    ("mutex-64-spread", |s| on(s, |s, tokio| spread(s, |each| tokio.run(lock_often(each))))),
+    ("channel-1", |s| on(s, |s, tokio| passed(s, |values| tokio.run(pass(values, 1))))),
+    ("channel-4", |s| on(s, |s, tokio| passed(s, |values| tokio.run(pass(values, 4))))),
     ("guard", stops::guard::<TaskTracker>),
     ("guard-outside", stops::guard::<TaskTracker>),
     ("guard-outside-late", stops::late_guard::<TaskTracker>),
@@ -101,6 +71,18 @@ struct Tokio(Arc<Runtime>);
 fn build(setting: &Setting) -> anyhow::Result<Tokio> {
     let runtime = Builder::new_multi_thread().worker_threads(setting.workers).build()?;
     Ok(Tokio(Arc::new(runtime)))
+}
+
+/// Measures on a runtime.
+fn on(
+    setting: &Setting,
+    measure: impl FnOnce(&Setting, &Tokio) -> Measured,
+) -> anyhow::Result<Measured> {
+    Ok(measure(setting, &build(setting)?))
+}
+
+fn ring_of_messages(setting: &Setting, traffic: Traffic) -> anyhow::Result<Measured> {
+    on(setting, |s, tokio| ring(s, traffic, |traffic| tokio.run(pass_messages(traffic))))
 }
 
 impl Executor for Tokio {
@@ -125,21 +107,17 @@ impl Executor for Tokio {
 
 fn asks(n: u64) -> Duration {
     let token = CancellationToken::new();
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         black_box(black_box(&token).is_cancelled());
-    }
-    began.elapsed()
+    })
 }
 
 fn child_tokens(n: u64, siblings: usize) -> Duration {
     let parent = CancellationToken::new();
     let _siblings: Vec<_> = (0..siblings).map(|_| parent.child_token()).collect();
-    let began = Instant::now();
-    for _ in 0..n {
+    time(n, |_| {
         black_box(parent.child_token());
-    }
-    began.elapsed()
+    })
 }
 
 /// A tracker waits for tasks, or for anything else that holds a token.
@@ -184,7 +162,7 @@ fn tokens(count: usize) -> Vec<CancellationToken> {
 }
 
 fn cancelled(setting: &Setting, size: Size) -> Measured {
-    cancelled_nodes(setting, setting.size(size), ASKED, |count| {
+    of_a_node(setting, setting.size(size), ASKED, |count| {
         let tokens = tokens(count);
         let began = Instant::now();
         tokens[0].cancel();
@@ -196,7 +174,7 @@ fn cancelled(setting: &Setting, size: Size) -> Measured {
 
 fn cancelled_with_waiters(setting: &Setting, size: Size) -> anyhow::Result<Measured> {
     let runtime = build(setting)?;
-    Ok(cancelled_nodes(setting, setting.size(size), ENDED, |count| {
+    Ok(of_a_node(setting, setting.size(size), ENDED, |count| {
         runtime.run(async move {
             let tokens = tokens(count);
             let waiting = Arc::new(AtomicUsize::new(0));
@@ -295,11 +273,6 @@ async fn pass_messages(traffic: Traffic) {
 
 fn block_on(setting: &Setting) -> anyhow::Result<Measured> {
     let Tokio(runtime) = build(setting)?;
-    Ok(repeated(setting, |n| {
-        let began = Instant::now();
-        for i in 0..n {
-            runtime.block_on(async { black_box(i) });
-        }
-        began.elapsed()
-    }))
+    let nothing = |i| _ = runtime.block_on(async { black_box(i) });
+    Ok(repeated(setting, |n| time(n, nothing)))
 }

@@ -7,25 +7,33 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::Table;
-use super::busy::{phases, scope_floods};
 use crate::compare::cases;
-use crate::compare::kernels::Fork;
 use crate::compare::kernels::busy::{self, Scopes, Slot};
-use crate::compare::kernels::data::{CHUNK, item, numbers};
+use crate::compare::kernels::data::{CHUNK, numbers};
+use crate::compare::kernels::fork;
 use crate::compare::kernels::forks::{item_size, with_forks};
 use crate::compare::measure::{
-    ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, Measured, OUTSIDE_GAP,
-    Setting, control_loop, delays, repeated, shared_out, spin, spin_until, timed,
+    ControlJob, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, control_loop, spin, spin_until,
+    start_outside,
 };
+use crate::compare::runtimes::families::{phases, scope_floods};
+use crate::measure::harness::{
+    Delay, Measured, Setting, Table, repeated, shared_out, starts, time, timed,
+};
+use crate::measure::work::item;
 
 /// The cases that rayon runs: none with waits, as rayon's jobs cannot wait.
-pub const TABLE: Table = with_forks!(Rayon, inside;
+pub const TABLES: &[Table] = &[TABLE, phases!(phases), scope_floods!(scope_flood)];
+
+const TABLE: Table = with_forks!(Rayon, inside;
     ("spawn-join", |s| inside(s, |s, ()| repeated(s, spawn_join))),
     ("batch", batch),
-    ("start-here", |s| inside(s, |s, ()| delays(s, |n| (0..n).map(|_| start_here()).collect()))),
+    ("start-here", |s| inside(s, |s, ()| starts(s, start_here))),
     ("start-elsewhere", start_elsewhere),
-    ("start-outside", start_outside),
+    ("start-outside", |s| {
+        let pool = pool(s)?;
+        Ok(start_outside(s, || pool.install(Instant::now)))
+    }),
     ("spawn-outside", spawn_outside),
     ("block-on", spawn_outside),
     ("sum", sum),
@@ -36,27 +44,11 @@ pub const TABLE: Table = with_forks!(Rayon, inside;
     }),
 );
 
-/// The tables of the cases in which every core is busy.
-pub const BUSY: &[Table] = &[phases!(phases), scope_floods!(scope_flood)];
-
 /// Forks of jobs: [`rayon::join`]. Scopes: [`rayon::scope`].
 #[derive(Debug)]
 pub struct Rayon;
 
-impl Fork for Rayon {
-    type Scope<'s> = ();
-
-    #[inline(always)]
-    fn join<A, B, RA, RB>((): &mut (), a: A, b: B) -> (RA, RB)
-    where
-        A: FnOnce(&mut ()) -> RA + Send,
-        B: FnOnce(&mut ()) -> RB + Send,
-        RA: Send,
-        RB: Send,
-    {
-        rayon::join(|| a(&mut ()), || b(&mut ()))
-    }
-}
+fork!(Rayon, |a, b| rayon::join(a, b));
 
 impl Scopes for Rayon {
     fn each(slots: &mut [Slot], job: impl Fn(&mut Slot) + Sync) {
@@ -90,13 +82,11 @@ fn inside(
 /// A scope has no handles, so the child stores its result where the parent finds it after the
 /// scope.
 fn spawn_join(n: u64) -> Duration {
-    let began = Instant::now();
-    for i in 0..n {
+    time(n, |i| {
         let mut result = None;
         rayon::scope(|scope| scope.spawn(|_| result = Some(black_box(i))));
         black_box(result);
-    }
-    began.elapsed()
+    })
 }
 
 fn batch(setting: &Setting) -> anyhow::Result<Measured> {
@@ -104,16 +94,14 @@ fn batch(setting: &Setting) -> anyhow::Result<Measured> {
     inside(setting, |setting, ()| {
         let mut results = vec![0; size];
         shared_out(setting, size, |n| {
-            let began = Instant::now();
-            for _ in 0..n {
+            time(n, |_| {
                 rayon::scope(|scope| {
                     for (i, result) in results.iter_mut().enumerate() {
                         scope.spawn(move |_| *result = black_box(i));
                     }
                 });
                 black_box(&results);
-            }
-            began.elapsed()
+            })
         })
     })
 }
@@ -140,28 +128,15 @@ fn start_elsewhere(setting: &Setting) -> anyhow::Result<Measured> {
         });
         (before, *started.get().expect("a scope waits for its jobs"))
     };
-    inside(setting, |setting, ()| delays(setting, |n| (0..n).map(|_| start()).collect()))
-}
-
-fn start_outside(setting: &Setting) -> anyhow::Result<Measured> {
-    let pool = pool(setting)?;
-    let start = || -> Delay {
-        std::thread::sleep(OUTSIDE_GAP);
-        let before = Instant::now();
-        (before, pool.install(Instant::now))
-    };
-    Ok(delays(setting, |n| (0..n).map(|_| start()).collect()))
+    inside(setting, |setting, ()| starts(setting, start))
 }
 
 fn spawn_outside(setting: &Setting) -> anyhow::Result<Measured> {
     let pool = pool(setting)?;
-    Ok(repeated(setting, |n| {
-        let began = Instant::now();
-        for i in 0..n {
-            black_box(pool.install(|| black_box(i)));
-        }
-        began.elapsed()
-    }))
+    let install = |i| {
+        black_box(pool.install(|| black_box(i)));
+    };
+    Ok(repeated(setting, |n| time(n, install)))
 }
 
 fn sum(setting: &Setting) -> anyhow::Result<Measured> {

@@ -9,9 +9,9 @@ use async_executor::Executor as AsyncExecutor;
 use futures_lite::future;
 use tokio::sync::Notify;
 
-use super::Table;
 use super::futures::{Executor, with_tasks};
-use crate::compare::measure::{ControlJob, Measured, Setting, control_loop, repeated};
+use crate::compare::measure::{ControlJob, control_loop};
+use crate::measure::harness::{Measured, Setting, Table, repeated, time};
 
 /// The cases that async-executor runs. It has tasks but no forks.
 pub const TABLE: Table = with_tasks!(build;
@@ -75,11 +75,6 @@ impl Executor for Smol {
 
 fn block_on(setting: &Setting) -> anyhow::Result<Measured> {
     let smol = build(setting)?;
-    Ok(repeated(setting, |n| {
-        let began = Instant::now();
-        for i in 0..n {
-            future::block_on(smol.executor.run(async { black_box(i) }));
-        }
-        began.elapsed()
-    }))
+    let nothing = |i| _ = future::block_on(smol.executor.run(async { black_box(i) }));
+    Ok(repeated(setting, |n| time(n, nothing)))
 }

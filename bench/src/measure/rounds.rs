@@ -8,7 +8,11 @@
 
 use std::time::Instant;
 
-use crate::figures::progress::Progress;
+use clap::Args;
+use serde::Serialize;
+
+use super::machine::Machine;
+use super::progress::Progress;
 
 /// Maximum number of repeats of a disturbed measurement.
 const REPEATS: u32 = 3;
@@ -19,20 +23,76 @@ const REPEATS_PART: f64 = 0.75;
 const FOREIGN_PART: f64 = 0.05;
 const FOREIGN_SECONDS: f64 = 0.02;
 
-/// How many rounds to run, and how often to repeat a disturbed measurement.
-#[derive(Clone, Copy, Debug)]
+/// Default numbers of rounds, for figures and for a quick look. A ratio is judged only over at
+/// least `ROUNDS`.
+const ROUNDS: u32 = 15;
+const QUICK_ROUNDS: u32 = 3;
+
+/// The arguments about rounds.
+#[derive(Args, Clone, Debug, Default)]
 pub struct Turns {
-    /// Rounds.
-    pub rounds: u32,
-    /// Maximum number of repeats of a disturbed measurement.
-    pub repeats: u32,
+    /// Number of rounds over which the median is taken, with a process for each measurement and
+    /// round [default: 15, with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: Option<u32>,
+    /// Measure for a shorter time and in smaller sizes: a look, not figures for publication
+    #[arg(long)]
+    pub quick: bool,
 }
 
 impl Turns {
-    /// Plans `rounds` rounds. With `quick`, nothing is repeated.
-    #[must_use]
-    pub fn new(rounds: u32, quick: bool) -> Turns {
-        Turns { rounds, repeats: if quick { 0 } else { REPEATS } }
+    /// The number of rounds.
+    pub fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.quick { QUICK_ROUNDS } else { ROUNDS })
+    }
+}
+
+/// The facts about a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct Run {
+    /// The machine, versions and date.
+    pub machine: Machine,
+    /// Rounds.
+    pub rounds: u32,
+    /// Measured for a shorter time and in smaller sizes: not for publication.
+    pub quick: bool,
+    /// Total duration.
+    pub seconds: f64,
+    /// Measurements that other processes disturbed and that were kept nevertheless.
+    pub disturbed: u32,
+    /// Repeats of disturbed measurements.
+    pub repeated: u32,
+}
+
+impl Run {
+    /// The facts about a run that ends now.
+    pub fn new<M>(turns: &Turns, began: Instant, measured: &[Measured<M>]) -> Run {
+        Run {
+            machine: Machine::here(),
+            rounds: turns.rounds(),
+            quick: turns.quick,
+            seconds: began.elapsed().as_secs_f64(),
+            disturbed: measured.iter().map(|m| m.disturbed).sum(),
+            repeated: measured.iter().map(|m| m.repeated).sum(),
+        }
+    }
+
+    /// The head of a page. `more` follows the version of cygnet and the number of rounds.
+    pub fn head(&self, more: [&str; 2]) -> String {
+        let Machine { cygnet, rustc, date, .. } = &self.machine;
+        let quick =
+            if self.quick { ", in a hurry and in smaller sizes: not for publication" } else { "" };
+        format!(
+            "cygnet {cygnet}{}; {rustc}, {date}\n{}\n{} rounds{}{quick}, in {:.1} min; {} repeats of \
+             disturbed measurements, {} disturbed ones kept\n",
+            more[0],
+            self.machine.line(),
+            self.rounds,
+            more[1],
+            self.seconds / 60.0,
+            self.repeated,
+            self.disturbed,
+        )
     }
 }
 
@@ -42,10 +102,14 @@ pub trait Subject {
     fn name(&self) -> String;
 
     /// Whether the subject is measured in round `round` (from 0) of `of` rounds.
-    fn is_due(&self, round: u32, of: u32) -> bool;
+    fn is_due(&self, _round: u32, _of: u32) -> bool {
+        true
+    }
 
     /// Whether other processes on the processor disturb the measurement.
-    fn wants_quiet(&self) -> bool;
+    fn wants_quiet(&self) -> bool {
+        true
+    }
 }
 
 /// One measurement by a process of its own.
@@ -63,10 +127,15 @@ pub struct Attempt<M> {
 impl<M> Attempt<M> {
     /// An attempt that took `seconds`, while other processes used `foreign` seconds of processor
     /// time.
-    #[must_use]
     pub fn new(measurement: M, seconds: f64, foreign: f64) -> Attempt<M> {
         let disturbance = (foreign - FOREIGN_SECONDS) / seconds - FOREIGN_PART;
         Attempt { measurement, seconds, disturbance }
+    }
+
+    /// The same attempt with another result.
+    pub fn map<N>(self, map: impl FnOnce(M) -> N) -> Attempt<N> {
+        let Attempt { measurement, seconds, disturbance } = self;
+        Attempt { measurement: map(measurement), seconds, disturbance }
     }
 
     /// Whether the attempt should be repeated.
@@ -94,26 +163,27 @@ impl<M> Default for Measured<M> {
     }
 }
 
-/// Measures all subjects in turn. Returns an entry for each subject, and the elapsed seconds.
+/// Measures all subjects in turn, each by its index. Returns an entry for each subject.
 ///
 /// # Errors
 /// The first error of `measure`, which ends the measuring.
 pub fn take<S: Subject, M>(
-    turns: Turns,
+    turns: &Turns,
     subjects: &[S],
-    progress: &Progress,
-    mut measure: impl FnMut(&S) -> anyhow::Result<Attempt<M>>,
-) -> anyhow::Result<(Vec<Measured<M>>, f64)> {
-    let Turns { rounds, repeats } = turns;
-    let began = Instant::now();
+    mut measure: impl FnMut(usize) -> anyhow::Result<Attempt<M>>,
+) -> anyhow::Result<(Run, Vec<Measured<M>>)> {
+    let (began, rounds) = (Instant::now(), turns.rounds());
+    let repeats = if turns.quick { 0 } else { REPEATS };
+    let due = |round| (0..subjects.len()).filter(move |&at| subjects[at].is_due(round, rounds));
+    let progress = Progress::of_measurements((0..rounds).map(|r| due(r).count() as u32).sum());
     let mut all: Vec<Measured<M>> = subjects.iter().map(|_| Measured::default()).collect();
     let mut budget = 0.0;
     for round in 0..rounds {
         let say = |what: &str| progress.say(format!("round {} of {rounds}: {what}", round + 1));
         let mut attempts = Vec::new();
-        for (at, subject) in subjects.iter().enumerate().filter(|(_, s)| s.is_due(round, rounds)) {
-            say(&subject.name());
-            let attempt = measure(subject)?;
+        for at in due(round) {
+            say(&subjects[at].name());
+            let attempt = measure(at)?;
             budget += attempt.seconds * REPEATS_PART;
             all[at].seconds += attempt.seconds;
             attempts.push((at, attempt));
@@ -131,7 +201,7 @@ pub fn take<S: Subject, M>(
                     continue;
                 }
                 say(&format!("{} again", subject.name()));
-                let attempt = measure(subject)?;
+                let attempt = measure(*at)?;
                 budget -= attempt.seconds;
                 measured.seconds += attempt.seconds;
                 measured.repeated += 1;
@@ -145,7 +215,7 @@ pub fn take<S: Subject, M>(
             all[at].measurements.push(best.measurement);
         }
     }
-    Ok((all, began.elapsed().as_secs_f64()))
+    Ok((Run::new(turns, began, &all), all))
 }
 
 #[cfg(test)]
@@ -177,13 +247,13 @@ mod tests {
     ) -> Vec<Measured<u32>> {
         let subjects: Vec<Named> = names.iter().map(|&name| Named(name)).collect();
         let mut count = 0;
-        take(Turns::new(rounds, false), &subjects, &Progress::hidden(), |_| {
+        take(&Turns { rounds: Some(rounds), quick: false }, &subjects, |_| {
             let (measurement, disturbance) = outcome(count);
             count += 1;
             Ok(Attempt { measurement, seconds: 1.0, disturbance })
         })
         .unwrap()
-        .0
+        .1
     }
 
     #[test]

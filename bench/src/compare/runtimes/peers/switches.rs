@@ -2,13 +2,12 @@
 //! switch by call, which may uses too.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use corosensei::{Coroutine, Yielder};
 use generator::{Gn, Scope};
 
-use super::Table;
-use crate::compare::measure::{Measured, Setting, repeated};
+use crate::measure::harness::{Measured, Setting, Table, repeated, scale, time};
 
 /// The case that corosensei runs.
 pub const COROSENSEI: Table = &[("switch", corosensei)];
@@ -49,9 +48,5 @@ fn generator(setting: &Setting) -> anyhow::Result<Measured> {
 /// The time of `n` switches. A call of `pair` makes two.
 fn half_each(n: u64, mut pair: impl FnMut()) -> Duration {
     let pairs = n.div_ceil(2);
-    let began = Instant::now();
-    for _ in 0..pairs {
-        pair();
-    }
-    began.elapsed().mul_f64(n as f64 / (pairs * 2) as f64)
+    scale(time(pairs, |_| pair()), n, pairs * 2)
 }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use ::tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::compare::cases;
 use crate::compare::measure::{
-    Delay, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, Measured, OUTSIDE_GAP, Setting, delays,
-    memory_of, repeated, shared_out, spin, spin_until,
+    ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, memory_of, spin, spin_until,
 };
-use crate::figures::work::Work;
+use crate::measure::harness::{
+    Delay, Measured, Setting, delays, repeated, scale, shared_out, time,
+};
+use crate::measure::work::Work;
 
 /// An executor with threads of its own.
 pub trait Executor: Clone + Send + Sync + 'static {
@@ -34,7 +36,7 @@ pub trait Executor: Clone + Send + Sync + 'static {
 /// The entries of an executor's table. `$build` builds the executor from a setting.
 macro_rules! with_tasks {
     ($build:path; $($more:expr),* $(,)?) => {{
-        use $crate::compare::runtimes::futures;
+        use $crate::compare::{measure, runtimes::peers::futures};
         &[
             ("spawn-join", |s| Ok(futures::spawn_join(s, &$build(s)?))),
             ("spawn-join-parked", |s| Ok(futures::spawn_join_parked(s, &$build(s)?))),
@@ -42,7 +44,10 @@ macro_rules! with_tasks {
             ("batch-parked", |s| Ok(futures::batch_parked(s, &$build(s)?))),
             ("start-here", |s| Ok(futures::start_here(s, &$build(s)?))),
             ("start-elsewhere", |s| Ok(futures::start_elsewhere(s, &$build(s)?))),
-            ("start-outside", |s| Ok(futures::start_outside(s, &$build(s)?))),
+            ("start-outside", |s| {
+                let executor = $build(s)?;
+                Ok(measure::start_outside(s, || executor.run(async { Instant::now() })))
+            }),
             ("spawn-outside", |s| Ok(futures::spawn_outside(s, &$build(s)?))),
             ("yield-2", |s| Ok(futures::yields(s, &$build(s)?, 2))),
             ("yield-1000", |s| Ok(futures::yields(s, &$build(s)?, 1000))),
@@ -188,23 +193,11 @@ pub fn start_elsewhere<E: Executor>(setting: &Setting, executor: &E) -> Measured
     delays(setting, |n| executor.run(block(executor.clone(), n)))
 }
 
-pub fn start_outside<E: Executor>(setting: &Setting, executor: &E) -> Measured {
-    let start = || -> Delay {
-        std::thread::sleep(OUTSIDE_GAP);
-        let before = Instant::now();
-        (before, executor.run(async { Instant::now() }))
-    };
-    delays(setting, |n| (0..n).map(|_| start()).collect())
-}
-
 pub fn spawn_outside<E: Executor>(setting: &Setting, executor: &E) -> Measured {
-    repeated(setting, |n| {
-        let began = Instant::now();
-        for i in 0..n {
-            black_box(executor.run(async move { black_box(i) }));
-        }
-        began.elapsed()
-    })
+    let run = |i| {
+        black_box(executor.run(async move { black_box(i) }));
+    };
+    repeated(setting, |n| time(n, run))
 }
 
 pub fn yields<E: Executor>(setting: &Setting, executor: &E, tasks: usize) -> Measured {
@@ -258,7 +251,7 @@ pub fn ping_pong<E: Executor>(setting: &Setting, executor: &E) -> Measured {
         let time = began.elapsed();
         drop(ping);
         partner.await;
-        time.mul_f64(n as f64 / (rounds * 2) as f64)
+        scale(time, n, rounds * 2)
     };
     looped(setting, executor, game)
 }
@@ -295,7 +288,7 @@ pub fn parked_memory<E: Executor>(setting: &Setting, executor: &E) -> anyhow::Re
         });
     };
     end(executor.run(park(1000)));
-    let (bytes, tasks) = memory_of(count, 4 << 10, |count| executor.run(park(count)))?;
+    let (measured, tasks) = memory_of(count, 4 << 10, |count| executor.run(park(count)))?;
     end(tasks);
-    Ok(Measured::of([("bytes", bytes)]))
+    Ok(measured)
 }

@@ -1,7 +1,7 @@
 //! The facts stated beside every published figure: machine, versions, date.
 
 use std::fs;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
@@ -23,8 +23,13 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// The machine and its system in one line.
+    pub fn line(&self) -> String {
+        let Machine { cpu, cores, kernel, .. } = self;
+        format!("{cpu}, {cores} cores, Linux {kernel}")
+    }
+
     /// This machine, today.
-    #[must_use]
     pub fn here() -> Machine {
         Machine {
             cygnet: env!("CARGO_PKG_VERSION"),
@@ -66,7 +71,6 @@ fn date(seconds: u64) -> String {
 
 /// Busy time of all processors of the machine in seconds, including time stolen by the
 /// hypervisor. `None` if the kernel does not report it.
-#[must_use]
 pub fn busy_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
@@ -79,7 +83,6 @@ pub fn busy_seconds() -> Option<f64> {
 
 /// Processor time in seconds of the children that this process has waited for, including their
 /// own children. `None` if the kernel does not report it.
-#[must_use]
 pub fn children_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
     // The program's name, in parentheses, may contain any character. Fields 16 and 17 are cutime
@@ -89,8 +92,20 @@ pub fn children_seconds() -> Option<f64> {
     Some((field(16)? + field(17)?) / 100.0)
 }
 
+/// Processor time that the process has used, on all its threads.
+pub fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a timespec that lives across the call and is borrowed for nothing
+    // else; the kernel writes it and keeps no copy of the pointer.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    assert_eq!(status, 0, "clock_gettime(CLOCK_PROCESS_CPUTIME_ID) failed");
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -112,6 +127,15 @@ mod tests {
     fn busy_time_only_grows() {
         let before = busy_seconds().unwrap();
         assert!(busy_seconds().unwrap() >= before);
+    }
+
+    #[test]
+    fn processor_time_passes_while_computing() {
+        let before = cpu_time();
+        let bound = Instant::now() + Duration::from_secs(60);
+        while cpu_time() <= before {
+            assert!(Instant::now() < bound, "a minute of computing took no processor time");
+        }
     }
 
     #[test]

@@ -11,22 +11,14 @@ use crate::compare::cases::{BUSY_ROOM, JOBS, PAIRS_PER_WORKER, STAGES, TASKS_PER
 use crate::compare::kernels::busy::{
     flood_size, job, portion, read_turns, requests, rounds, sent, stages, turns, writes,
 };
-use crate::compare::measure::busy::{Share, busy, busy_with_waits, sampled};
-use crate::compare::measure::{Measured, Setting};
-use crate::compare::runtimes::Table;
-use crate::compare::runtimes::busy::{contended_locks, floods, phases, pipelines, scope_floods};
-use crate::compare::runtimes::futures::Executor;
-use crate::figures::work::Work;
+use crate::compare::runtimes::peers::futures::Executor;
+use crate::measure::busy::{Share, busy, busy_with_waits, sampled};
+use crate::measure::harness::{Measured, Setting, Table};
+use crate::measure::work::Work;
 
-/// The tables of the cases in which every core is busy.
-pub const TABLES: &[Table] = &[
-    pipelines!(pipeline),
-    phases!(phases),
-    floods!(flood),
-    scope_floods!(flood),
-    contended_locks!(contended),
-    &[("readers-95", readers), ("many-senders", many_senders), ("request-reply", request_reply)],
-];
+/// The cases that are no family.
+pub const OTHERS: Table =
+    &[("readers-95", readers), ("many-senders", many_senders), ("request-reply", request_reply)];
 
 async fn end<T>(task: JoinHandle<T>) -> T {
     task.await.expect("no task panics")
@@ -40,7 +32,7 @@ async fn end_all<T>(tasks: Vec<JoinHandle<T>>) -> Vec<T> {
     results
 }
 
-fn pipeline(setting: &Setting, nanos: [u64; STAGES]) -> anyhow::Result<Measured> {
+pub fn pipeline(setting: &Setting, nanos: [u64; STAGES]) -> anyhow::Result<Measured> {
     let (runtime, (values, stages)) = (build(setting)?, stages(setting, nanos));
     Ok(busy(setting, values, || runtime.run(pass(values as u64, stages))))
 }
@@ -83,7 +75,7 @@ async fn all(tasks: usize, work: Work) -> u64 {
     done
 }
 
-fn phases(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
+pub fn phases(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
     let (runtime, (rounds, work)) = (build(setting)?, rounds(setting, nanos));
     let phases = move || async move {
         let mut done = 0;
@@ -95,12 +87,12 @@ fn phases(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
     Ok(busy(setting, rounds, || runtime.run(phases())))
 }
 
-fn flood(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
+pub fn flood(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
     let (runtime, (tasks, work)) = (build(setting)?, flood_size(setting, nanos));
     Ok(busy(setting, tasks, || runtime.run(all(tasks, work))))
 }
 
-fn contended(setting: &Setting, outside: u64) -> anyhow::Result<Measured> {
+pub fn contended(setting: &Setting, outside: u64) -> anyhow::Result<Measured> {
     let (runtime, (turns, outside)) = (build(setting)?, turns(setting, outside));
     let count = setting.workers * TASKS_PER_WORKER;
     Ok(busy_with_waits(setting, turns, || runtime.run(lock_often(count, turns, outside))))

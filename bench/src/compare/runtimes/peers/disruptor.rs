@@ -11,20 +11,14 @@ use ::disruptor::{
     wait_strategies::{Sleep, WaitStrategy},
 };
 
-use super::Table;
-use super::rings::{Traffic, expected};
 use crate::compare::cases::ROOM;
 use crate::compare::measure::ring;
+use crate::compare::runtimes::families::ring_traffic;
+use crate::compare::runtimes::rings::{Traffic, expected};
+use crate::measure::harness::Table;
 
 /// The cases that disruptor runs.
-pub const TABLE: Table = &[
-    ("ring-batch-1", |s| Ok(ring(s, Traffic::BATCHES_1, pass))),
-    ("ring-batch-4", |s| Ok(ring(s, Traffic::BATCHES_4, pass))),
-    ("ring-1", |s| Ok(ring(s, Traffic::SINGLE_1, pass))),
-    ("ring-4", |s| Ok(ring(s, Traffic::SINGLE_4, pass))),
-    ("ring-park-1", |s| Ok(ring(s, Traffic::PARKED_1, pass))),
-    ("ring-park-4", |s| Ok(ring(s, Traffic::PARKED_4, pass))),
-];
+pub const TABLE: Table = ring_traffic!(|s, traffic| Ok(ring(s, traffic, pass)));
 
 /// Nap of a waiting thread. The system makes it longer.
 const NAP: Duration = Duration::from_micros(1);

@@ -9,27 +9,38 @@ use may::coroutine::{self, Coroutine, JoinHandle};
 use may::go;
 use may::sync::{Barrier, Semphore, mpsc};
 
-use super::Table;
-use super::busy::pipelines;
 use crate::compare::cases;
 use crate::compare::kernels::busy::{self, Blocking, Channels, Task};
-use crate::compare::kernels::{Fork, forks};
+use crate::compare::kernels::{fork, forks};
 use crate::compare::measure::{
-    ControlJob, Delay, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, Measured, OUTSIDE_GAP,
-    Setting, control_loop, delays, memory_of, repeated, shared_out, spin, spin_until,
+    ControlJob, Loot, control_loop, memory_of, start_elsewhere, start_outside,
 };
-use crate::figures::work::Work;
+use crate::compare::runtimes::families::pipelines;
+use crate::measure::harness::{
+    Delay, Measured, Setting, Table, repeated, scale, shared_out, starts, time,
+};
+use crate::measure::work::Work;
 
 /// The cases that may runs. It is not made for a coroutine per fork, so cases with a million
 /// forks are missing.
-pub const TABLE: Table = &[
+pub const TABLES: &[Table] = &[TABLE, pipelines!(busy::pipeline::<May>)];
+
+const TABLE: Table = &[
     ("spawn-join", |s| Ok(inside(s, |s| repeated(s, spawn_join)))),
     ("spawn-join-parked", |s| Ok(inside(s, |s| repeated(s, spawn_join_parked)))),
     ("batch", batch),
     ("batch-parked", batch_parked),
-    ("start-here", |s| Ok(inside(s, |s| delays(s, |n| (0..n).map(|_| start_here()).collect())))),
-    ("start-elsewhere", start_elsewhere),
-    ("start-outside", start_outside),
+    ("start-here", |s| Ok(inside(s, |s| starts(s, start_here)))),
+    ("start-elsewhere", |s| {
+        Ok(inside(s, |s| {
+            let spawn = |loot: Loot| go!(move || loot.take());
+            start_elsewhere(s, spawn, JoinHandle::is_done, end)
+        }))
+    }),
+    ("start-outside", |s| {
+        configure(s);
+        Ok(start_outside(s, || end(go!(Instant::now))))
+    }),
     ("spawn-outside", spawn_outside),
     ("block-on", spawn_outside),
     ("yield-2", |s| yields(s, 2)),
@@ -47,31 +58,17 @@ pub const TABLE: Table = &[
     }),
 ];
 
-/// The tables of the cases in which every core is busy.
-pub const BUSY: &[Table] = &[pipelines!(busy::pipeline::<May>)];
-
 /// Forks that are coroutines.
 struct May;
 
-impl Fork for May {
-    type Scope<'s> = ();
-
-    #[inline(always)]
-    fn join<A, B, RA, RB>((): &mut (), a: A, b: B) -> (RA, RB)
-    where
-        A: FnOnce(&mut ()) -> RA + Send,
-        B: FnOnce(&mut ()) -> RB + Send,
-        RA: Send,
-        RB: Send,
-    {
-        let mut result = None;
-        let a = coroutine::scope(|scope| {
-            go!(scope, || result = Some(b(&mut ())));
-            a(&mut ())
-        });
-        (a, result.expect("a scope waits for its coroutines"))
-    }
-}
+fork!(May, |a, b| {
+    let mut result = None;
+    let a = coroutine::scope(|scope| {
+        go!(scope, || result = Some(b()));
+        a()
+    });
+    (a, result.expect("a scope waits for its coroutines"))
+});
 
 impl Blocking for May {
     fn inside(
@@ -136,16 +133,13 @@ fn inside(
 }
 
 fn spawn_join(n: u64) -> Duration {
-    let began = Instant::now();
-    for i in 0..n {
+    time(n, |i| {
         black_box(end(go!(move || black_box(i))));
-    }
-    began.elapsed()
+    })
 }
 
 fn spawn_join_parked(n: u64) -> Duration {
-    let began = Instant::now();
-    for i in 0..n {
+    time(n, |i| {
         let parent = coroutine::current();
         let child = go!(move || {
             parent.unpark();
@@ -155,8 +149,7 @@ fn spawn_join_parked(n: u64) -> Duration {
         coroutine::park();
         child.coroutine().unpark();
         black_box(end(child));
-    }
-    began.elapsed()
+    })
 }
 
 fn batch(setting: &Setting) -> anyhow::Result<Measured> {
@@ -164,16 +157,14 @@ fn batch(setting: &Setting) -> anyhow::Result<Measured> {
     Ok(inside(setting, move |setting| {
         let mut children = Vec::with_capacity(size);
         shared_out(setting, size, |n| {
-            let began = Instant::now();
-            for _ in 0..n {
+            time(n, |_| {
                 for i in 0..size {
                     children.push(go!(move || black_box(i)));
                 }
                 for child in children.drain(..) {
                     black_box(end(child));
                 }
-            }
-            began.elapsed()
+            })
         })
     }))
 }
@@ -229,9 +220,7 @@ fn wake(children: Vec<JoinHandle<u64>>) {
 }
 
 fn wait_and_compute(n: u64, tasks: usize, work: Work) -> Duration {
-    let began = Instant::now();
-    (0..n).for_each(|_| wake(waiters(tasks, work)));
-    began.elapsed()
+    time(n, |_| wake(waiters(tasks, work)))
 }
 
 fn batch_parked(setting: &Setting) -> anyhow::Result<Measured> {
@@ -249,31 +238,6 @@ fn wait_once(setting: &Setting) -> anyhow::Result<Measured> {
 fn start_here() -> Delay {
     let before = Instant::now();
     (before, end(go!(Instant::now)))
-}
-
-fn start_elsewhere(setting: &Setting) -> anyhow::Result<Measured> {
-    let work = setting.work(ELSEWHERE_WORK);
-    let start = move || -> Delay {
-        spin(ELSEWHERE_GAP);
-        let before = Instant::now();
-        let child = go!(move || {
-            let started = Instant::now();
-            work.run(1);
-            started
-        });
-        spin_until(ELSEWHERE_LIMIT, || child.is_done());
-        (before, end(child))
-    };
-    Ok(inside(setting, move |setting| delays(setting, |n| (0..n).map(|_| start()).collect())))
-}
-
-fn start_outside(setting: &Setting) -> anyhow::Result<Measured> {
-    configure(setting);
-    let start = || -> Delay {
-        std::thread::sleep(OUTSIDE_GAP);
-        start_here()
-    };
-    Ok(delays(setting, |n| (0..n).map(|_| start()).collect()))
 }
 
 fn spawn_outside(setting: &Setting) -> anyhow::Result<Measured> {
@@ -332,15 +296,15 @@ fn ping_pong(n: u64) -> Duration {
     stop.store(true, Ordering::Relaxed);
     partner.coroutine().unpark();
     end(partner);
-    time.mul_f64(n as f64 / (rounds * 2) as f64)
+    scale(time, n, rounds * 2)
 }
 
 fn parked_memory(setting: &Setting) -> anyhow::Result<Measured> {
     configure(setting);
     let count = setting.size(cases::MAY_PARKED);
     end(go!(|| wake(waiters(1000, Work::NONE))));
-    let (bytes, parked) =
+    let (measured, parked) =
         memory_of(count, 20 << 10, |count| end(go!(move || waiters(count, Work::NONE))))?;
     end(go!(move || wake(parked)));
-    Ok(Measured::of([("bytes", bytes)]))
+    Ok(measured)
 }

@@ -7,6 +7,12 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
+
+use super::line::Line;
+use super::machine::{busy_seconds, children_seconds};
+use super::rounds::Attempt;
+
 /// Maximum output of a process, in bytes.
 const OUTPUT: u64 = 64 << 10;
 /// Interval of the checks whether a process that closed its output has ended.
@@ -20,6 +26,30 @@ pub enum Ending {
     /// The process and all processes it started. It gets a process group of its own for this, so
     /// Ctrl-C on the terminal does not reach it.
     Group,
+}
+
+/// A command line of this program, for a process of its own.
+///
+/// # Errors
+/// This program's own file cannot be found.
+pub fn own(args: &[&str], quick: bool) -> anyhow::Result<Command> {
+    let mut command =
+        Command::new(std::env::current_exe().context("cannot find this program's file")?);
+    command.args(args).args(quick.then_some("--quick"));
+    Ok(command)
+}
+
+/// Measures by a command, which prints a line.
+pub fn attempt(
+    command: &mut Command,
+    limit: Duration,
+    ending: Ending,
+) -> Attempt<Result<Line, String>> {
+    let others = || Some(busy_seconds()? - children_seconds()?);
+    let (began, before) = (Instant::now(), others());
+    let line = run(command, limit, ending).and_then(|output| Line::read(&output));
+    let foreign = others().zip(before).map_or(0.0, |(after, before)| after - before);
+    Attempt::new(line, began.elapsed().as_secs_f64(), foreign)
 }
 
 /// Runs a command to its end and returns its output.

@@ -2,9 +2,19 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Delay, Measured, Setting, Stint, shared_out, since_the_first, timed};
-use crate::compare::cases::{LONGEST, P50, P99};
-use crate::figures::harness::{Delays, Plan};
+use super::harness::{Checked, Delay, Delays, Measured, Setting, repeated, timed};
+
+/// Key of the longest delay.
+pub const LONGEST: &str = "longest";
+
+/// The start and the end of a task.
+pub type Stint = (Instant, Instant);
+
+/// The time of each task, from the start of the first one.
+pub(crate) fn since_the_first(stints: &[Stint]) -> impl Iterator<Item = Duration> {
+    let first = stints.iter().map(|stint| stint.0).min().expect("there are some");
+    stints.iter().map(move |stint| stint.1 - first)
+}
 
 /// The report of one of several tasks.
 #[derive(Clone, Debug)]
@@ -17,7 +27,6 @@ pub struct Share {
 
 impl Share {
     /// Begins the report of a task with `turns` turns.
-    #[must_use]
     pub fn begin(turns: u64) -> Share {
         let waits = Vec::with_capacity(turns.div_ceil(SAMPLED) as usize);
         let now = Instant::now();
@@ -25,7 +34,6 @@ impl Share {
     }
 
     /// Ends the report.
-    #[must_use]
     pub fn end(self) -> Share {
         Share { stint: (self.stint.0, Instant::now()), ..self }
     }
@@ -37,7 +45,6 @@ const SAMPLED: u64 = 16;
 
 /// Returns the time if the wait of this turn is measured.
 #[inline]
-#[must_use]
 pub fn sampled(turn: u64) -> Option<Instant> {
     turn.is_multiple_of(SAMPLED).then(Instant::now)
 }
@@ -46,19 +53,15 @@ pub fn sampled(turn: u64) -> Option<Instant> {
 /// the starts and ends of the tasks.
 const BUSY_REPETITION: Duration = Duration::from_millis(20);
 
-impl Setting {
-    fn with_long_repetitions(self) -> Setting {
-        let repetition = if self.plan.quick { self.plan.repetition } else { BUSY_REPETITION };
-        Setting { plan: Plan { repetition, ..self.plan }, ..self }
-    }
+fn with_long_repetitions(setting: &Setting) -> Setting {
+    let repetition = if setting.quick { setting.repetition } else { BUSY_REPETITION };
+    Setting { repetition, ..*setting }
 }
 
 /// Measures computing tasks. `run` does `things` things, and the cost is that of one. It returns
 /// a result, which must be the same each time.
 pub fn busy(setting: &Setting, things: usize, run: impl FnMut() -> u64) -> Measured {
-    let mut measured = timed(&setting.with_long_repetitions(), run);
-    measured.values.values_mut().for_each(|value| *value /= things as f64);
-    measured
+    timed(&with_long_repetitions(setting), run).each(things)
 }
 
 /// Measures computing tasks, from the start of the first to the end of the last, together with
@@ -72,39 +75,32 @@ pub fn busy_with_waits(
     things: usize,
     mut run: impl FnMut() -> (u64, Vec<Share>),
 ) -> Measured {
-    let mut expected = None;
+    let mut checked = Checked::default();
     let (mut delays, mut measured_before) = (Delays::new(), Duration::ZERO);
-    let mut measured = shared_out(&setting.with_long_repetitions(), things, |n| {
+    let mut measured = repeated(&with_long_repetitions(setting), |n| {
         let mut time = Duration::ZERO;
         for _ in 0..n {
             let (result, shares) = run();
-            assert_eq!(
-                result,
-                *expected.get_or_insert(result),
-                "the work had another result before"
-            );
+            checked.check(result);
             let stints: Vec<_> = shares.iter().map(|share| share.stint).collect();
             time += since_the_first(&stints).max().unwrap_or_default();
-            if measured_before >= setting.plan.warm_up {
-                let waits = shares.iter().flat_map(|share| &share.waits);
-                waits.for_each(|&(from, to)| delays.add(from, to));
+            if measured_before >= setting.warm_up {
+                shares.iter().flat_map(|share| &share.waits).for_each(|&wait| delays.add(wait));
             }
         }
         measured_before += time;
         time
-    });
-    let (p50, p99) = delays.p50_and_p99();
-    let waits = [(P50, p50), (P99, p99), (LONGEST, delays.longest())];
-    measured.values.extend(waits.map(|(key, value)| (key.to_owned(), value)));
-    measured.checksum = expected;
-    measured
+    })
+    .each(things)
+    .and(LONGEST, delays.longest());
+    measured.values.append(&mut delays.p50_and_p99().values);
+    Measured { checksum: checked.0, ..measured }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::moment;
+    use super::super::harness::{P50, P99, TIME, moment};
     use super::*;
-    use crate::figures::cases::TIME;
 
     /// Two tasks that begin one after the other, and the wait of one of them.
     #[test]

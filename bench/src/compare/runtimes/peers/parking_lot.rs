@@ -2,22 +2,18 @@
 
 use ::parking_lot::{Mutex, RwLock};
 
-use super::Table;
-use super::busy::contended_locks;
-use super::threads::Threads;
 use crate::compare::kernels::busy::{self, Lock, ReadWrite};
+use crate::compare::runtimes::families::contended_locks;
+use crate::compare::runtimes::threads::Threads;
+use crate::measure::harness::Table;
 
-/// The tables of the cases in which every core is busy.
-pub const BUSY: &[Table] = &[
+/// The cases that threads run with these locks.
+pub const TABLES: &[Table] = &[
     contended_locks!(busy::contended::<Threads, Mutex<u64>>),
     &[("readers-95", busy::readers::<Threads, RwLock<u64>>)],
 ];
 
 impl Lock for Mutex<u64> {
-    fn new() -> Mutex<u64> {
-        Mutex::new(0)
-    }
-
     #[inline(always)]
     fn with<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
         f(&mut self.lock())
@@ -25,10 +21,6 @@ impl Lock for Mutex<u64> {
 }
 
 impl ReadWrite for RwLock<u64> {
-    fn new() -> RwLock<u64> {
-        RwLock::new(0)
-    }
-
     #[inline(always)]
     fn read<R>(&self, f: impl FnOnce(&u64) -> R) -> R {
         f(&self.read())
