@@ -3,8 +3,9 @@
 use crate::steps;
 use crate::world::{Clock, compute, thread};
 use clap::ValueEnum;
-use cygnet::sync::{Barrier, Mutex, RwLock, Semaphore, bounded};
+use cygnet::sync::{Barrier, Event, Mutex, RwLock, Semaphore, bounded};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
@@ -90,186 +91,176 @@ impl Case {
 
     pub fn run(self, size: &Size, clock: &Clock) {
         let rt = cygnet::Runtime::builder().workers(size.workers).build().expect("workers");
-        let work = size.work;
-        let cores = size.cores as u64;
+        let (rt, work, cores) = (&rt, size.work, size.cores as u64);
+        let on = Bench { rt, size, clock };
         match self {
             Case::Join => {
                 let depth = size.items(65_536).ilog2();
-                let ideal = size.ideal(1 << depth);
-                rt.block_on(|| clock.measure(ideal, || tree(depth, work)));
+                on.measure(1 << depth, || tree(depth, work));
             }
             Case::Flood => {
                 let items = size.items(50_000);
-                rt.block_on(|| {
-                    clock.measure(size.ideal(items), || {
-                        let tasks: Vec<_> =
-                            (0..items).map(|_| cygnet::spawn(move || compute(work))).collect();
-                        tasks.into_iter().for_each(|task| task.join().expect("a task of a flood"));
-                    });
+                on.measure(items, || {
+                    let tasks: Vec<_> =
+                        (0..items).map(|_| cygnet::spawn(move || compute(work))).collect();
+                    tasks.into_iter().for_each(|task| task.join().expect("a task of a flood"));
                 });
             }
             Case::ScopeFlood => {
                 let items = size.items(50_000);
-                rt.block_on(|| {
-                    clock.measure(size.ideal(items), || {
-                        cygnet::scope(|s| {
-                            for _ in 0..items {
-                                s.spawn(move || compute(work));
-                            }
-                        });
-                    });
-                });
+                on.measure(items, || scope_of(items, work));
             }
-            Case::Phases => phases(&rt, size, clock, 4 * cores),
-            Case::EightPhases => phases(&rt, size, clock, 8),
+            Case::Phases => phases(on, 4 * cores),
+            Case::EightPhases => phases(on, 8),
             Case::Outside => {
                 let each = size.items(10_000) / cores;
                 clock.measure(size.ideal(each * cores), || {
-                    let threads: Vec<_> = (0..cores)
-                        .map(|_| {
-                            let handle = rt.handle();
-                            thread::spawn(move || {
-                                for _ in 0..each {
-                                    let task = handle.spawn(move || compute(work));
-                                    task.expect("a running runtime").join().expect("a task");
-                                }
-                            })
-                        })
-                        .collect();
+                    let spawn_and_join = move |handle: cygnet::Handle| {
+                        for _ in 0..each {
+                            let task = handle.spawn(move || compute(work));
+                            task.expect("a running runtime").join().expect("a task");
+                        }
+                    };
+                    let start = |_| {
+                        let handle = rt.handle();
+                        thread::spawn(move || spawn_and_join(handle))
+                    };
+                    let threads: Vec<_> = (0..cores).map(start).collect();
                     threads.into_iter().for_each(|thread| thread.join().expect("a thread"));
                 });
             }
-            Case::Pipeline => pipeline(&rt, size, clock, 2 * cores),
-            Case::Steps => steps::ordered(&rt, size, clock),
-            Case::ParallelSteps => steps::parallel(&rt, size, clock),
+            Case::Pipeline => pipeline(on, 2 * cores),
+            Case::Steps => steps::ordered(on),
+            Case::ParallelSteps => steps::parallel(on),
             Case::Mutex => {
-                let tasks = 4 * cores;
-                let each = size.items(20_000) / tasks;
                 let count = Mutex::new(0_u64);
-                on_all(&rt, size, clock, tasks, each, || {
-                    *count.lock().expect("it is never cancelled") += 1;
+                let turns = on_all(on, 4 * cores, || {
+                    *count.lock().expect(UNDISTURBED) += 1;
                     compute(work);
                 });
-                assert_eq!(count.into_inner(), tasks * each);
+                assert_eq!(count.into_inner(), turns);
             }
             Case::RwLock => {
-                let tasks = 4 * cores;
-                let each = size.items(20_000) / tasks;
-                let lock = RwLock::new(0_u64);
-                let turn = std::sync::atomic::AtomicU64::new(0);
-                on_all(&rt, size, clock, tasks, each, || {
-                    if turn.fetch_add(1, std::sync::atomic::Ordering::Relaxed).is_multiple_of(20) {
-                        *lock.write().expect("it is never cancelled") += 1;
+                let (lock, turn) = (RwLock::new(0_u64), AtomicU64::new(0));
+                on_all(on, 4 * cores, || {
+                    if turn.fetch_add(1, Ordering::Relaxed).is_multiple_of(20) {
+                        *lock.write().expect(UNDISTURBED) += 1;
                     } else {
-                        let _ = *lock.read().expect("it is never cancelled");
+                        let _ = *lock.read().expect(UNDISTURBED);
                     }
                     compute(work);
                 });
             }
             Case::Semaphore => {
-                let tasks = 4 * cores;
-                let each = size.items(20_000) / tasks;
                 let permits = Semaphore::new(size.cores);
-                on_all(&rt, size, clock, tasks, each, || {
-                    let _permit = permits.acquire().expect("it is never cancelled");
+                on_all(on, 4 * cores, || {
+                    let _permit = permits.acquire().expect(UNDISTURBED);
                     compute(work);
                 });
             }
             Case::Channel => {
                 let each = size.items(20_000) / cores;
                 let (sender, receiver) = bounded(1_024);
-                rt.block_on(|| {
-                    clock.measure(size.ideal(each * cores), || {
-                        cygnet::scope(|s| {
-                            for _ in 0..cores {
-                                let sender = sender.clone();
-                                s.spawn(move || {
-                                    for value in 0..each {
-                                        compute(work);
-                                        sender.send(value).expect("the receiver is there");
-                                    }
-                                });
+                on.measure_scope(each * cores, |s| {
+                    for _ in 0..cores {
+                        let sender = sender.clone();
+                        s.spawn(move || {
+                            for value in 0..each {
+                                compute(work);
+                                sender.send(value).expect("the receiver is there");
                             }
-                            drop(sender);
-                            assert_eq!(receiver.iter().count() as u64, each * cores);
                         });
-                    });
+                    }
+                    drop(sender);
+                    assert_eq!(receiver.iter().count() as u64, each * cores);
                 });
             }
             Case::Request => {
                 let pairs = 2 * cores;
                 let each = size.items(20_000) / pairs;
-                rt.block_on(|| {
-                    clock.measure(size.ideal(each * pairs), || {
-                        cygnet::scope(|s| {
-                            for _ in 0..pairs {
-                                let (ask, asked) = bounded(1);
-                                let (reply, replies) = bounded(1);
-                                s.spawn(move || {
-                                    for value in asked.iter() {
-                                        compute(work);
-                                        reply.send(value).expect("the asking task waits for it");
-                                    }
-                                });
-                                s.spawn(move || {
-                                    for value in 0..each {
-                                        ask.send(value).expect("the replying task is there");
-                                        replies.recv().expect("a reply");
-                                    }
-                                });
+                on.measure_scope(each * pairs, |s| {
+                    for _ in 0..pairs {
+                        let (ask, asked) = bounded(1);
+                        let (reply, replies) = bounded(1);
+                        s.spawn(move || {
+                            for value in asked.iter() {
+                                compute(work);
+                                reply.send(value).expect("the asking task waits for it");
                             }
                         });
-                    });
+                        s.spawn(move || {
+                            for value in 0..each {
+                                ask.send(value).expect("the replying task is there");
+                                replies.recv().expect("a reply");
+                            }
+                        });
+                    }
                 });
             }
             Case::Late => {
                 let tasks = size.items(8 * cores);
-                let start = cygnet::sync::Event::new();
-                rt.block_on(|| {
-                    clock.measure(size.ideal(tasks), || {
-                        cygnet::scope(|s| {
-                            for _ in 0..tasks {
-                                s.spawn(|| {
-                                    start.wait().expect("it is never cancelled");
-                                    compute(work);
-                                });
-                            }
-                            cygnet::yield_now().expect("it is never cancelled");
-                            start.set();
+                let start = Event::new();
+                on.measure_scope(tasks, |s| {
+                    for _ in 0..tasks {
+                        s.spawn(|| {
+                            start.wait().expect(UNDISTURBED);
+                            compute(work);
                         });
-                    });
+                    }
+                    cygnet::yield_now().expect(UNDISTURBED);
+                    start.set();
                 });
             }
             Case::Pinned => {
                 let tasks = 4 * cores;
-                let all_are_here = Barrier::new(tasks as usize);
-                let first = OnceLock::new();
-                rt.block_on(|| {
-                    // Ideally, one worker has an even share of the tasks.
-                    clock.measure(size.ideal(tasks / cores), || {
-                        cygnet::scope(|s| {
-                            for _ in 0..tasks {
-                                s.spawn(|| {
-                                    all_are_here.wait().expect("it is never cancelled");
-                                    let me = thread::current().id();
-                                    if *first.get_or_init(|| me) == me {
-                                        compute(work);
-                                    }
-                                });
+                let (all_are_here, first) = (Barrier::new(tasks as usize), OnceLock::new());
+                // Ideally, one worker has an even share of the tasks.
+                on.measure_scope(tasks / cores, |s| {
+                    for _ in 0..tasks {
+                        s.spawn(|| {
+                            all_are_here.wait().expect(UNDISTURBED);
+                            let me = thread::current().id();
+                            if *first.get_or_init(|| me) == me {
+                                compute(work);
                             }
                         });
-                    });
+                    }
                 });
             }
             Case::For => {
                 let items = size.items(100_000);
-                rt.block_on(|| {
-                    clock.measure(size.ideal(items), || {
-                        cygnet::par::for_each(0..items as usize, |_| compute(work)).expect("all");
-                    });
+                on.measure(items, || {
+                    cygnet::par::for_each(0..items as usize, |_| compute(work)).expect("all");
                 });
             }
         }
+    }
+}
+
+/// Holds for every wait in this module.
+const UNDISTURBED: &str = "it is never cancelled";
+
+/// What a workload runs on.
+#[derive(Clone, Copy)]
+pub struct Bench<'a> {
+    rt: &'a cygnet::Runtime,
+    pub size: &'a Size,
+    clock: &'a Clock,
+}
+
+impl Bench<'_> {
+    /// Measures a call of `f` in a task, which computes `items` items.
+    pub fn measure(self, items: u64, f: impl FnOnce() + Send) {
+        self.rt.block_on(|| self.clock.measure(self.size.ideal(items), f));
+    }
+
+    /// Measures a scope in a task, in which `items` items are computed.
+    fn measure_scope<'env>(
+        self,
+        items: u64,
+        f: impl for<'scope> FnOnce(&'scope cygnet::Scope<'scope, 'env>) + Send + 'env,
+    ) {
+        self.measure(items, || cygnet::scope(f));
     }
 }
 
@@ -280,66 +271,52 @@ fn tree(depth: u32, work: Duration) {
     cygnet::join(|| tree(depth - 1, work), || tree(depth - 1, work));
 }
 
-fn phases(rt: &cygnet::Runtime, size: &Size, clock: &Clock, tasks: u64) {
-    let rounds = size.items(200);
-    let work = size.work;
-    rt.block_on(|| {
-        clock.measure(size.ideal(rounds * tasks), || {
-            for _ in 0..rounds {
-                cygnet::scope(|s| {
-                    for _ in 0..tasks {
-                        s.spawn(move || compute(work));
-                    }
-                });
+/// A scope of `tasks` tasks.
+fn scope_of(tasks: u64, work: Duration) {
+    cygnet::scope(|s| {
+        for _ in 0..tasks {
+            s.spawn(move || compute(work));
+        }
+    });
+}
+
+fn phases(on: Bench<'_>, tasks: u64) {
+    let rounds = on.size.items(200);
+    on.measure(rounds * tasks, || (0..rounds).for_each(|_| scope_of(tasks, on.size.work)));
+}
+
+fn pipeline(on: Bench<'_>, stages: u64) {
+    let (values, work) = (on.size.items(4_000), on.size.work);
+    on.measure_scope(values * stages, |s| {
+        let (first, mut before) = bounded(64);
+        for _ in 0..stages {
+            let (sender, receiver) = bounded(64);
+            let from = std::mem::replace(&mut before, receiver);
+            s.spawn(move || {
+                for value in from.iter() {
+                    compute(work);
+                    sender.send(value).expect("the next stage");
+                }
+            });
+        }
+        s.spawn(move || {
+            for value in 0..values {
+                first.send(value).expect("the first stage");
+            }
+        });
+        assert_eq!(before.iter().count() as u64, values);
+    });
+}
+
+/// Shares 20,000 calls of `f` among `tasks` tasks. Returns the number of calls.
+fn on_all(on: Bench<'_>, tasks: u64, f: impl Fn() + Sync) -> u64 {
+    let each = on.size.items(20_000) / tasks;
+    on.measure(tasks * each, || {
+        cygnet::scope(|s| {
+            for _ in 0..tasks {
+                s.spawn(|| (0..each).for_each(|_| f()));
             }
         });
     });
-}
-
-fn pipeline(rt: &cygnet::Runtime, size: &Size, clock: &Clock, stages: u64) {
-    let values = size.items(4_000);
-    let work = size.work;
-    rt.block_on(|| {
-        clock.measure(size.ideal(values * stages), || {
-            cygnet::scope(|s| {
-                let (first, mut before) = bounded(64);
-                for _ in 0..stages {
-                    let (sender, receiver) = bounded(64);
-                    let from = std::mem::replace(&mut before, receiver);
-                    s.spawn(move || {
-                        for value in from.iter() {
-                            compute(work);
-                            sender.send(value).expect("the next stage");
-                        }
-                    });
-                }
-                s.spawn(move || {
-                    for value in 0..values {
-                        first.send(value).expect("the first stage");
-                    }
-                });
-                assert_eq!(before.iter().count() as u64, values);
-            });
-        });
-    });
-}
-
-/// Calls `f` in `tasks` tasks, `each` times in each task.
-fn on_all(
-    rt: &cygnet::Runtime,
-    size: &Size,
-    clock: &Clock,
-    tasks: u64,
-    each: u64,
-    f: impl Fn() + Sync,
-) {
-    rt.block_on(|| {
-        clock.measure(size.ideal(tasks * each), || {
-            cygnet::scope(|s| {
-                for _ in 0..tasks {
-                    s.spawn(|| (0..each).for_each(|_| f()));
-                }
-            });
-        });
-    });
+    tasks * each
 }

@@ -3,9 +3,9 @@
 //! The compiler must know the number of stages, so that is a power of two: two stages per core,
 //! or more if the number of cores is not a power of two.
 
-use crate::cases::Size;
-use crate::world::{Clock, compute};
-use cygnet::{Pipeline, Runtime, Stages};
+use crate::cases::Bench;
+use crate::world::compute;
+use cygnet::{Pipeline, Stages};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const IN_FLIGHT: usize = 64;
 /// the one before.
 macro_rules! stages {
     ($kind:ident) => {
-        pub fn $kind(rt: &Runtime, size: &Size, clock: &Clock) {
+        pub fn $kind(on: Bench<'_>) {
             mod many {
                 use super::*;
 
@@ -36,16 +36,16 @@ macro_rules! stages {
                 stages!(thirty_two, sixteen);
                 stages!(sixty_four, thirty_two);
             }
-            measure(rt, size, clock, |stages, values, sum| {
+            measure(on, |stages, values, sum| {
                 let sum = |value| *sum += value;
                 let source = cygnet::pipeline(0..values).in_flight(IN_FLIGHT);
                 match stages {
-                    2 => many::two(source, size.work).ordered(sum).run(),
-                    4 => many::four(source, size.work).ordered(sum).run(),
-                    8 => many::eight(source, size.work).ordered(sum).run(),
-                    16 => many::sixteen(source, size.work).ordered(sum).run(),
-                    32 => many::thirty_two(source, size.work).ordered(sum).run(),
-                    64 => many::sixty_four(source, size.work).ordered(sum).run(),
+                    2 => many::two(source, on.size.work).ordered(sum).run(),
+                    4 => many::four(source, on.size.work).ordered(sum).run(),
+                    8 => many::eight(source, on.size.work).ordered(sum).run(),
+                    16 => many::sixteen(source, on.size.work).ordered(sum).run(),
+                    32 => many::thirty_two(source, on.size.work).ordered(sum).run(),
+                    64 => many::sixty_four(source, on.size.work).ordered(sum).run(),
                     _ => panic!("steps support at most 32 cores"),
                 }
                 .expect("it is never cancelled");
@@ -74,19 +74,12 @@ fn stage(work: Duration) -> impl Fn(u64) -> u64 + Send + Sync {
     }
 }
 
-fn measure(
-    rt: &Runtime,
-    size: &Size,
-    clock: &Clock,
-    pass: impl Fn(u64, u64, &mut u64) + Send + Sync,
-) {
-    let stages = (2 * size.cores).next_power_of_two() as u64;
-    let values = size.items(4_000);
-    rt.block_on(|| {
-        clock.measure(size.ideal(values * stages), || {
-            let mut sum = 0;
-            pass(stages, values, &mut sum);
-            assert_eq!(sum, values * stages + values * (values - 1) / 2);
-        });
+fn measure(on: Bench<'_>, pass: impl Fn(u64, u64, &mut u64) + Send + Sync) {
+    let stages = (2 * on.size.cores).next_power_of_two() as u64;
+    let values = on.size.items(4_000);
+    on.measure(values * stages, || {
+        let mut sum = 0;
+        pass(stages, values, &mut sum);
+        assert_eq!(sum, values * stages + values * (values - 1) / 2);
     });
 }

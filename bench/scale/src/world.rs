@@ -17,9 +17,7 @@ impl Clock {
         let measured = (now() - start, ideal);
         *self.measured.lock().expect("one writes") = Some(measured);
     }
-}
 
-impl Clock {
     fn measured(self) -> Result<(Duration, Duration), String> {
         let measured = self.measured.into_inner().expect("one writes");
         measured.ok_or_else(|| "the workload did not measure anything".to_owned())
