@@ -22,6 +22,11 @@ pub fn run(args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
     cygnet(args).output().expect("the binary runs")
 }
 
+/// Runs a command line of `cygnet` to its end, in a directory.
+pub fn run_in(dir: &Scratch, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Output {
+    cygnet(args).current_dir(dir.path()).output().expect("the binary runs")
+}
+
 /// Runs a command with bytes on its standard input.
 pub fn feed(command: &mut Command, input: &[u8]) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -44,6 +49,26 @@ pub fn json(output: &Output) -> Value {
 /// Returns the standard error as text.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Returns the standard output as text.
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Checks the exit status.
+#[track_caller]
+pub fn assert_ends(output: &Output, status: i32) {
+    assert_eq!(output.status.code(), Some(status), "{}{}", stderr(output), stdout(output));
+}
+
+/// Checks that a command line is refused with a sentence, and prints nothing.
+#[track_caller]
+pub fn assert_refused(args: &[&str], status: i32, sentence: &str) {
+    let output = run(args);
+    assert_ends(&output, status);
+    assert!(stderr(&output).contains(sentence), "{args:?}: {}", stderr(&output));
+    assert!(output.stdout.is_empty(), "{args:?}");
 }
 
 /// A directory that is removed when the test ends.

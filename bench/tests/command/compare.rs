@@ -4,16 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::{Scratch, stderr};
+use crate::common::{Scratch, assert_ends, assert_refused, run, stderr, stdout};
 use serde_json::Value;
 
 /// Runs `compare` for one quick round.
 fn compare(args: &[&str]) -> Output {
-    crate::common::run([&["compare", "--quick", "--rounds", "1"], args].concat())
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("text")
+    run([&["compare", "--quick", "--rounds", "1"], args].concat())
 }
 
 /// The measured rows: case, runtime, workers.
@@ -39,7 +35,7 @@ fn script(scratch: &Scratch, name: &str, text: &str) -> String {
 #[test]
 fn a_case_is_measured_on_every_runtime_that_has_it_and_judged() {
     let output = compare(&["--json", "join-100us"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_ends(&output, 0);
     let page = page(&output);
     let rows = rows(&page);
     for wanted in [("serial", 1), ("cygnet", 1), ("cygnet", 2), ("threads", 2)] {
@@ -62,11 +58,13 @@ fn a_build_without_peers_says_how_to_get_them() {
 }
 
 #[test]
-fn an_unknown_filter_measures_nothing() {
-    let output = compare(&["join-10us", "nonsense"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("no case's name contains nonsense"));
-    assert!(output.stdout.is_empty());
+fn mistakes_are_refused_before_measuring() {
+    for (args, sentence) in [
+        (["compare", "join-10us", "nonsense"], "no case's name contains nonsense"),
+        (["compare", "--plot", "/nonexistent/plot.svg"], "cannot write /nonexistent/plot.svg"),
+    ] {
+        assert_refused(&args, 1, sentence);
+    }
 }
 
 #[test]
@@ -76,13 +74,6 @@ fn markdown_and_a_picture() {
     let output = compare(&["--markdown", "--plot", file.to_str().expect("text"), "join-10us"]);
     assert!(stdout(&output).contains("| case | workers | serial | cygnet |"));
     assert!(fs::read_to_string(file).expect("a picture").contains("</svg>"));
-}
-
-#[test]
-fn an_unwritable_picture_is_refused_before_measuring() {
-    let output = compare(&["--plot", "/nonexistent/plot.svg"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("cannot write /nonexistent/plot.svg"));
 }
 
 #[test]
@@ -105,22 +96,18 @@ fn a_program_that_goes_wrong_does_not_spoil_the_rest() {
     args.push("join-10us".to_owned());
     let output = compare(&args.iter().map(String::as_str).collect::<Vec<_>>());
     let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert_ends(&output, 1);
     for (name, _, reason) in &programs {
         if let Some(reason) = reason {
             let line = told.lines().find(|l| l.contains(name) && l.contains(reason));
-            assert!(
-                line.is_some_and(|line| line.starts_with("cygnet: join-10us on sh ")),
-                "{told}"
-            );
+            let starts = |line: &str| line.starts_with("cygnet: join-10us on sh ");
+            assert!(line.is_some_and(starts), "{told}");
         } else {
             assert!(!told.contains(name), "{told}");
         }
     }
-    assert!(
-        told.contains("/nonexistent/program with 1 worker: it failed: exit status: 127"),
-        "{told}"
-    );
+    let missing = "/nonexistent/program with 1 worker: it failed: exit status: 127";
+    assert!(told.contains(missing), "{told}");
     let rows = rows(&page(&output));
     assert!(rows.iter().any(|row| row.1 == "good") && rows.iter().any(|row| row.1 == "cygnet"));
     assert!(!rows.iter().any(|row| row.1.contains("knows-nothing")), "{rows:?}");
@@ -134,7 +121,7 @@ fn a_program_that_hangs_is_ended_at_the_limit() {
     let program = script(&scratch, "hangs", "sleep 300\n");
     let output = compare(&["--json", "--time-limit", "1", "--external", &program, "join-10us"]);
     let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert_ends(&output, 1);
     let sentence =
         format!("cygnet: join-10us on {program} with 2 workers: it had not ended after 1 s");
     assert!(told.lines().any(|line| line == sentence), "{told}");
@@ -147,15 +134,12 @@ fn the_example_in_c_takes_part() {
     let program: PathBuf = scratch.path().join("pthreads");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("external/pthreads.c");
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let mut compile = Command::new(compiler);
-    compile
-        .args(["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
-        .arg(&program)
-        .arg(source);
-    assert!(compile.status().expect("a C compiler").success());
+    let flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"];
+    let compiled = Command::new(compiler).args(flags).arg(&program).arg(source).status();
+    assert!(compiled.expect("a C compiler").success());
     let external = program.to_str().expect("text");
     let output = compare(&["--json", "--external", external, "join-10us", "block-on"]);
-    assert!(output.status.success(), "{}", stderr(&output));
+    assert_ends(&output, 0);
     let rows = rows(&page(&output));
     let ours: Vec<_> = rows.iter().filter(|row| row.1 == "pthreads").collect();
     assert_eq!(ours, [&("join-10us".to_owned(), "pthreads".to_owned(), 2)]);

@@ -4,7 +4,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{Scratch, cygnet, feed, json, run, stderr};
+use crate::common::{
+    Scratch, assert_ends, assert_refused, cygnet, feed, json, run_in, stderr, stdout,
+};
 
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -92,35 +94,24 @@ fn an_odd_tree_gives_the_lines_of_sha256sum() {
 }
 
 #[test]
-fn names_given_directly_are_printed_as_given() {
+fn given_names_are_printed_as_given_and_a_given_link_to_a_directory_is_followed() {
     let tree = odd_tree("direct");
-    let ours = cygnet(["run", "hash", "--quiet", "--"])
-        .args(["--help", "-n", "./sub/../empty", "link to a file", "/dev/null"])
-        .current_dir(tree.path())
-        .output()
-        .unwrap();
-    let text = String::from_utf8(ours.stdout).unwrap();
-    let names: Vec<_> = text.lines().map(|line| &line[66..]).collect();
-    assert_eq!(names, ["--help", "-n", "./sub/../empty", "/dev/null", "link to a file"]);
-    assert!(text.contains(&format!("{EMPTY}  /dev/null\n")));
-}
-
-#[test]
-fn a_link_to_a_directory_is_followed_where_it_is_given() {
-    let tree = odd_tree("link");
-    let ours = cygnet(["run", "hash", "--quiet", "link to a directory"])
-        .current_dir(tree.path())
-        .output()
-        .unwrap();
-    let text = String::from_utf8(ours.stdout).unwrap();
-    let names: Vec<_> = text.lines().map(|line| &line[66..]).collect();
-    assert_eq!(names, ["link to a directory/x"]);
+    let args = ["--help", "-n", "./sub/../empty", "link to a file", "/dev/null"];
+    let names = ["--help", "-n", "./sub/../empty", "/dev/null", "link to a file"];
+    for (args, names) in
+        [(&args[..], &names[..]), (&["link to a directory"], &["link to a directory/x"])]
+    {
+        let ours = run_in(&tree, [&["run", "hash", "--quiet", "--"], args].concat());
+        let text = stdout(&ours);
+        assert!(text.lines().map(|line| &line[66..]).eq(names.iter().copied()), "{text}");
+        assert!(!args.contains(&"/dev/null") || text.contains(&format!("{EMPTY}  /dev/null\n")));
+    }
 }
 
 #[test]
 fn a_dash_is_the_standard_input() {
     let output = feed(&mut cygnet(["run", "hash", "--quiet", "-"]), b"abc");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{ABC}  -\n"));
+    assert_eq!(stdout(&output), format!("{ABC}  -\n"));
 }
 
 #[test]
@@ -128,14 +119,11 @@ fn unreadable_files_are_named_and_counted_and_the_rest_is_hashed() {
     let tree = Scratch::new("unreadable");
     tree.write("good", "abc");
     symlink("nowhere", tree.at("dangling")).unwrap();
-    let ours = cygnet(["run", "hash", "good", "missing\nname", "dangling", "good/below"])
-        // Reading it from its beginning fails for every user, including root.
-        .arg("/proc/self/mem")
-        .current_dir(tree.path())
-        .output()
-        .unwrap();
-    assert_eq!(ours.status.code(), Some(1));
-    assert_eq!(String::from_utf8_lossy(&ours.stdout), format!("{ABC}  good\n"));
+    // Reading the last one from its beginning fails for every user, including root.
+    let paths = ["good", "missing\nname", "dangling", "good/below", "/proc/self/mem"];
+    let ours = run_in(&tree, ["run", "hash"].iter().chain(&paths));
+    assert_ends(&ours, 1);
+    assert_eq!(stdout(&ours), format!("{ABC}  good\n"));
     let errors = stderr(&ours);
     let lines: Vec<_> = errors.lines().collect();
     assert_eq!(
@@ -156,12 +144,10 @@ fn json_has_every_file_and_failure_and_the_figures() {
     let tree = Scratch::new("json");
     tree.write(b"caf\xe9", "abc");
     tree.write("empty", "");
-    let output = cygnet(["run", "hash", "--json", "--compare-serial", "--workers", "2", ".", "no"])
-        .current_dir(tree.path())
-        .output()
-        .unwrap();
+    let args = ["run", "hash", "--json", "--compare-serial", "--workers", "2", ".", "no"];
+    let output = run_in(&tree, args);
     let report = json(&output);
-    assert_eq!(output.status.code(), Some(1));
+    assert_ends(&output, 1);
     assert_eq!(report["job"], "hash");
     assert_eq!(report["bytes"], 3);
     assert_eq!(
@@ -183,9 +169,7 @@ fn json_has_every_file_and_failure_and_the_figures() {
 
 #[test]
 fn input_that_can_be_read_only_once_is_not_compared() {
-    let output = run(["run", "hash", "--compare-serial", "-"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("--compare-serial reads twice"), "{}", stderr(&output));
+    assert_refused(&["run", "hash", "--compare-serial", "-"], 1, "--compare-serial reads twice");
 }
 
 #[test]
@@ -201,7 +185,7 @@ fn few_descriptors_are_enough() {
         .output()
         .unwrap();
     assert_eq!(stderr(&output), "");
-    assert!(output.status.success());
+    assert_ends(&output, 0);
     assert_eq!(output.stdout.split(|b| *b == b'\n').count(), 401);
 }
 
@@ -217,6 +201,6 @@ fn a_closed_standard_output_ends_it_quietly() {
     drop(child.stdout.take());
     drop(child.stdin.take());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_ends(&output, 1);
     assert_eq!(stderr(&output), "");
 }

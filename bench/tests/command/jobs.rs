@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use crate::common::{Scratch, cygnet, feed, json, run, stderr};
+use crate::common::{
+    Scratch, assert_ends, assert_refused, cygnet, feed, json, run, run_in, stderr, stdout,
+};
 
 #[test]
 fn nqueens_prints_the_known_answers() {
     let known = [1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2_680, 14_200];
     for (n, solutions) in (1..).zip(known) {
         let output = run(["run", "nqueens", "--workers", "2", &format!("{n}")]);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{solutions}\n"));
-        assert!(output.status.success());
+        assert_eq!(stdout(&output), format!("{solutions}\n"));
+        assert_ends(&output, 0);
     }
 }
 
@@ -47,7 +49,7 @@ fn wordcount_lists_the_most_frequent_words_and_the_total() {
     let output = run(["run", "wordcount", "--top", "3", dir.path().to_str().unwrap()]);
     let expected = "         3 the\n         2 duck\n         2 swan\n         \
                     8 words in all, 4 of them different\n";
-    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+    assert_eq!(stdout(&output), expected);
     assert!(stderr(&output).starts_with("cygnet: 2 files, 36 bytes; "), "{}", stderr(&output));
 }
 
@@ -104,24 +106,14 @@ fn wordcount_is_the_same_in_pieces_in_a_stream_and_for_every_number_of_workers()
 fn wordcount_names_unreadable_files_and_counts_the_rest() {
     let dir = Scratch::new("words-unreadable");
     dir.write("good", "one two");
-    let output = cygnet([
-        "run",
-        "wordcount",
-        "--top=999",
-        "good",
-        "missing",
-        "/proc/self/mem",
-        "/proc/version",
-    ])
-    .current_dir(dir.path())
-    .output()
-    .unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    let paths = ["good", "missing", "/proc/self/mem", "/proc/version"];
+    let output = run_in(&dir, ["run", "wordcount", "--top=999"].iter().chain(&paths));
+    assert_ends(&output, 1);
     let errors = stderr(&output);
     assert!(errors.contains("cygnet: missing: No such file or directory\n"), "{errors}");
     assert!(errors.contains("cygnet: /proc/self/mem: Input/output error\n"), "{errors}");
     assert!(errors.contains("cygnet: 2 files, "), "{errors}");
-    assert!(String::from_utf8_lossy(&output.stdout).contains("1 linux\n"), "a size of 0 is not");
+    assert!(stdout(&output).contains("1 linux\n"), "a size of 0 is not");
 }
 
 #[test]
@@ -139,27 +131,19 @@ fn mistakes_on_the_command_line_are_explained() {
         (&[], 2, "run"),
         (&["run", "hash", "/does/not/exist"], 1, "No such file or directory"),
     ] {
-        let output = run(args);
-        assert_eq!(output.status.code(), Some(status), "{args:?}");
-        assert!(stderr(&output).contains(part), "{args:?}: {}", stderr(&output));
-        assert!(output.stdout.is_empty(), "{args:?}");
+        assert_refused(args, status, part);
     }
 }
 
 #[test]
-fn help_is_printed_on_the_standard_output() {
-    let output = run(["run", "hash", "--help"]);
-    assert!(output.status.success());
-    assert!(String::from_utf8_lossy(&output.stdout).contains("sha256sum"));
-}
-
-#[test]
-fn each_job_s_help_explains_that_job() {
+fn the_help_of_each_job_is_printed_and_explains_that_job() {
     for (job, reads_files) in
         [("hash", true), ("wordcount", true), ("mandelbrot", false), ("nqueens", false)]
     {
         let output = run(["run", job, "--help"]);
-        let help = String::from_utf8(output.stdout).expect("text");
+        assert_ends(&output, 0);
+        let help = stdout(&output);
+        assert!(job != "hash" || help.contains("sha256sum"), "{help}");
         assert!(help.contains("--compare-serial"), "{help}");
         for of_files in ["page cache", "standard input", "symbolic link"] {
             assert_eq!(help.contains(of_files), reads_files, "{job}, {of_files}: {help}");

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Scratch, cygnet, json, run, stderr};
+use crate::common::{Scratch, assert_ends, cygnet, json, run, run_in, stderr};
 
 /// Decodes an RGB picture.
 fn decode(bytes: &[u8]) -> (u32, u32, Vec<u8>) {
@@ -20,20 +20,17 @@ fn decode(bytes: &[u8]) -> (u32, u32, Vec<u8>) {
 }
 
 /// Draws a small picture to `out`.
-fn draw(out: &Path, workers: &str) -> std::process::Output {
-    cygnet(["run", "mandelbrot", "--size", "96", "--iterations", "300", "--workers", workers])
-        .arg("--out")
-        .arg(out)
-        .output()
-        .unwrap()
+fn draw(out: &Path, workers: &str) {
+    let out = out.to_str().expect("text");
+    let args = ["run", "mandelbrot", "--size", "96", "--iterations", "300", "--workers", workers];
+    assert_ends(&run(args.iter().chain(&["--out", out])), 0);
 }
 
 #[test]
 fn the_picture_opens_and_does_not_depend_on_the_number_of_workers() {
     let dir = Scratch::new("picture");
     let pictures = ["1", "2", "3"].map(|workers| {
-        let output = draw(&dir.at(workers), workers);
-        assert!(output.status.success(), "{}", stderr(&output));
+        draw(&dir.at(workers), workers);
         fs::read(dir.at(workers)).unwrap()
     });
     let (width, height, pixels) = decode(&pictures[0]);
@@ -48,15 +45,14 @@ fn the_picture_opens_and_does_not_depend_on_the_number_of_workers() {
 #[test]
 fn json_describes_the_picture() {
     let dir = Scratch::new("picture-json");
-    let output = cygnet(["run", "mandelbrot", "--json", "--compare-serial", "--size", "33"])
-        .arg("--out")
-        .arg(dir.at("f.png"))
-        .output()
-        .unwrap();
+    let out = dir.at("f.png");
+    let out = out.to_str().expect("text");
+    let args = ["run", "mandelbrot", "--json", "--compare-serial", "--size", "33", "--out", out];
+    let output = run(args);
     let report = json(&output);
     assert_eq!(report["job"], "mandelbrot");
     assert_eq!(report["size"], 33);
-    assert_eq!(report["path"], dir.at("f.png").to_str().unwrap());
+    assert_eq!(report["path"], out);
     assert_eq!(report["pixels_sha256"].as_str().unwrap().len(), 64);
     assert_eq!(report["figures"]["tasks"], 34, "the root and one per row");
     assert!(report["ratio"].is_f64());
@@ -73,13 +69,11 @@ fn a_place_that_cannot_be_written_is_refused_before_the_work() {
         ("new/", "it is not the name of a file"),
     ] {
         // Drawing this picture would take days.
-        let output = cygnet(["run", "mandelbrot", "--size", "32768", "--iterations", "100000000"])
-            .args(["--out", out])
-            .current_dir(dir.path())
-            .output()
-            .unwrap();
+        let args =
+            ["run", "mandelbrot", "--size", "32768", "--iterations", "100000000", "--out", out];
+        let output = run_in(&dir, args);
         let text = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert_ends(&output, 1);
         assert!(text.starts_with("cygnet: cannot write "), "{text}");
         assert!(text.trim_end().ends_with(reason), "{out}: {text}");
     }
@@ -91,7 +85,7 @@ fn a_link_is_kept_and_the_file_behind_it_replaced() {
     let dir = Scratch::new("picture-link");
     dir.write("real/old.png", "old");
     symlink("real/old.png", dir.at("link.png")).unwrap();
-    assert!(draw(&dir.at("link.png"), "2").status.success());
+    draw(&dir.at("link.png"), "2");
     assert!(dir.at("link.png").is_symlink());
     assert_eq!(decode(&fs::read(dir.at("real/old.png")).unwrap()).0, 96);
 }
@@ -107,7 +101,7 @@ fn a_pipe_is_written_into_and_not_replaced() {
             BufReader::new(File::open(&pipe).unwrap()).read_to_end(&mut bytes).unwrap();
             bytes
         });
-        assert!(draw(&pipe, "2").status.success());
+        draw(&pipe, "2");
         reader.join().unwrap()
     });
     assert_eq!(decode(&bytes).0, 96);
@@ -141,7 +135,6 @@ fn an_interruption_leaves_the_old_picture() {
 #[test]
 fn sizes_out_of_range_are_errors_of_usage() {
     for size in ["0", "32769", "-1", "many"] {
-        let output = run(["run", "mandelbrot", "--out", "x.png", &format!("--size={size}")]);
-        assert_eq!(output.status.code(), Some(2), "{size}");
+        assert_ends(&run(["run", "mandelbrot", "--out", "x.png", &format!("--size={size}")]), 2);
     }
 }

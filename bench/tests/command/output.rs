@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::process::{Output, Stdio};
 
-use crate::common::{Scratch, cygnet, stderr};
+use crate::common::{Scratch, assert_ends, cygnet, stderr};
 
 /// Command lines that print, one for each place in the code that prints.
 const PRINTING: &[&[&str]] = &[
@@ -37,19 +37,15 @@ fn end_on(stdout: impl Into<Stdio>, args: &[&str]) -> Output {
     cygnet(args).stdout(stdout).output().expect("the binary runs")
 }
 
-/// The last line of the standard error.
-fn last_line(output: &Output) -> String {
-    stderr(output).lines().last().unwrap_or_default().to_owned()
-}
-
 #[test]
 fn a_full_disk_is_an_error_whatever_is_printed() {
     for args in PRINTING {
         let Some(full) = full() else { return };
         let output = end_on(full, args);
-        assert_eq!(output.status.code(), Some(1), "{args:?}: {}", stderr(&output));
+        assert_ends(&output, 1);
         let sentence = "cygnet: cannot write to the standard output: No space left on device";
-        assert!(last_line(&output).starts_with(sentence), "{args:?}: {}", stderr(&output));
+        let said = stderr(&output);
+        assert!(said.lines().last().is_some_and(|l| l.starts_with(sentence)), "{args:?}: {said}");
     }
 }
 
@@ -60,7 +56,7 @@ fn a_closed_pipe_ends_the_command_without_a_message() {
         drop(reader);
         let output = end_on(writer, args);
         let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert_ends(&output, 1);
         let quiet = !said.contains("panicked") && !said.contains("cannot write");
         assert!(quiet, "{args:?}: {said}");
     }
@@ -73,7 +69,7 @@ fn a_report_in_a_file_is_there_although_the_closing_lines_cannot_be_printed() {
     let file = scratch.at("soak.md");
     let file = file.to_str().expect("text");
     let output = end_on(full, &["soak", "--rounds", "1", "--only", "join", "--out", file]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_ends(&output, 1);
     assert_eq!(scratch.names(), ["soak.md", "soak.svg"]);
 }
 

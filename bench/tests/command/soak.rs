@@ -8,15 +8,11 @@ use std::fs;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
-use crate::common::{Scratch, stderr};
+use crate::common::{Scratch, assert_ends, assert_refused, cygnet, run, stderr, stdout};
 
 /// Runs `soak` with few workers, as other tests run beside it.
 fn soak(args: &[&str]) -> Output {
-    crate::common::run([&["soak", "--workers", "1,2"], args].concat())
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("text")
+    run([&["soak", "--workers", "1,2"], args].concat())
 }
 
 #[test]
@@ -40,18 +36,14 @@ fn bad_arguments_are_refused_with_a_sentence() {
         (&["--minutes", "1", "--out", "/nonexistent/a.md"], 1, "cannot write /nonexistent/a.md"),
         (&["--minutes", "1", "--out", "picture.svg"], 1, "the report is Markdown"),
     ] {
-        let output = crate::common::run([&["soak"], args].concat());
-        let told = stderr(&output);
-        assert_eq!(output.status.code(), Some(status), "{args:?}: {told}");
-        assert!(told.contains(sentence), "{args:?}: {told}");
-        assert!(output.stdout.is_empty(), "{args:?}");
+        assert_refused(&[&["soak"], args].concat(), status, sentence);
     }
 }
 
 #[test]
 fn the_kinds_are_listed() {
-    let output = crate::common::run(["soak", "--list"]);
-    assert!(output.status.success());
+    let output = run(["soak", "--list"]);
+    assert_ends(&output, 0);
     assert!(stdout(&output).lines().any(|line| line.starts_with("channel ")), "{output:?}");
 }
 
@@ -60,7 +52,7 @@ fn a_short_run_passes_and_writes_its_report_and_its_picture() {
     let scratch = Scratch::new("soak-report");
     let file = scratch.path().join("soak.md");
     let output = soak(&["--rounds", "8", "--seed", "7", "--out", file.to_str().expect("text")]);
-    assert!(output.status.success(), "{}{}", stderr(&output), stdout(&output));
+    assert_ends(&output, 0);
     assert!(stdout(&output).starts_with("passed: no failure"), "{}", stdout(&output));
     let report = fs::read_to_string(file).expect("a report");
     assert!(report.contains("(soak.svg)") && report.contains("| heap in use |"), "{report}");
@@ -74,7 +66,7 @@ fn a_short_run_passes_and_writes_its_report_and_its_picture() {
 #[test]
 fn only_requested_programs_run_and_the_seed_is_printed() {
     let output = soak(&["--rounds", "1", "--only", "join,mutex"]);
-    assert!(output.status.success(), "{}{}", stderr(&output), stdout(&output));
+    assert_ends(&output, 0);
     let (told, text) = (stderr(&output), stdout(&output));
     assert!(text.contains("| join |") || text.contains("| mutex |"), "{text}");
     assert!(!text.contains("| channel |"), "{text}");
@@ -92,34 +84,24 @@ const ENOUGH: &[&str] = &["--rounds", "24", "--seed", "7", "--only", "join,end"]
 #[test]
 fn a_planted_leak_is_found() {
     let output = soak(&[ENOUGH, &["--plant", "leak"]].concat());
-    assert_eq!(output.status.code(), Some(1), "{}{}", stderr(&output), stdout(&output));
+    assert_ends(&output, 1);
     let text = stdout(&output);
     assert!(text.contains("**FAILED: grows beyond its limit: heap in use"), "{text}");
 }
 
-/// The same run without the leak.
+/// The first run is the same without the leak.
 #[test]
-fn without_a_planted_fault_nothing_is_found() {
-    let output = soak(ENOUGH);
-    let text = stdout(&output);
-    assert!(output.status.success(), "{text}");
-    assert!(text.contains("**passed: no failure, and nothing grows beyond its limit**"), "{text}");
-}
-
-#[test]
-fn a_run_that_is_too_short_says_so() {
-    let output = soak(&["--rounds", "2", "--only", "join,end"]);
-    let text = stdout(&output);
-    assert!(output.status.success(), "{text}");
-    assert!(text.contains("too short to tell whether anything grows"), "{text}");
-}
-
-#[test]
-fn a_time_ends_a_run_that_has_no_number_of_rounds() {
-    let output = soak(&["--minutes", "0.01", "--only", "join,end"]);
-    let text = stdout(&output);
-    assert!(output.status.success(), "{text}");
-    assert!(text.contains(" of 0.0 minutes: "), "{text}");
+fn without_a_planted_fault_nothing_is_found_and_a_run_may_be_short() {
+    let ends = ["--only", "join,end"];
+    for (args, sentence) in [
+        (ENOUGH.to_vec(), "**passed: no failure, and nothing grows beyond its limit**"),
+        ([["--rounds", "2"], ends].concat(), "too short to tell whether anything grows"),
+        ([["--minutes", "0.01"], ends].concat(), " of 0.0 minutes: "),
+    ] {
+        let output = soak(&args);
+        assert_ends(&output, 0);
+        assert!(stdout(&output).contains(sentence), "{}", stdout(&output));
+    }
 }
 
 #[test]
@@ -128,7 +110,7 @@ fn a_planted_hang_ends_the_run_and_is_described() {
     let file = scratch.path().join("soak.md");
     let file = file.to_str().expect("text");
     let output = soak(&["--minutes", "10", "--watchdog", "2", "--plant", "hang", "--out", file]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_ends(&output, 1);
     let report = fs::read_to_string(file).expect("a report");
     for text in [stderr(&output), report] {
         assert!(text.contains("hang (--program hang:"), "{text}");
@@ -140,7 +122,7 @@ fn a_planted_hang_ends_the_run_and_is_described() {
 #[test]
 fn a_planted_wrong_result_is_a_failure_with_its_seed() {
     let output = soak(&["--minutes", "10", "--only", "join", "--plant", "wrong"]);
-    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert_ends(&output, 1);
     let text = stdout(&output);
     assert!(text.contains("**FAILED: 20 failures"), "{text}");
     assert!(text.contains("wrong (--program wrong:") && text.contains("planted"), "{text}");
@@ -148,7 +130,7 @@ fn a_planted_wrong_result_is_a_failure_with_its_seed() {
 
 #[test]
 fn an_interrupt_ends_the_run_with_its_report() {
-    let mut child = crate::common::cygnet(["soak", "--minutes", "10", "--only", "join"])
+    let mut child = cygnet(["soak", "--minutes", "10", "--only", "join"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -171,6 +153,6 @@ fn an_interrupt_ends_the_run_with_its_report() {
     let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(sent.expect("kill runs").success());
     let output = child.wait_with_output().expect("it ends");
-    assert!(output.status.success(), "{}{}", stderr(&output), stdout(&output));
+    assert_ends(&output, 0);
     assert!(stdout(&output).contains("of 10.0 minutes, cut short"), "{}", stdout(&output));
 }
