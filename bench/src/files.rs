@@ -8,18 +8,20 @@
 
 use std::fs::{self, Metadata};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-use crate::names::{self, JsonName};
+use crate::{names, report};
 
 /// A file or directory that could not be read, and why.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct Failure {
     /// Its name.
+    #[serde(flatten, serialize_with = "names::fields")]
     pub(crate) path: PathBuf,
     /// The reason, as the system words it.
     pub(crate) reason: String,
@@ -34,19 +36,6 @@ impl Failure {
     /// The line for the standard error.
     pub(crate) fn message(&self) -> String {
         format!("cygnet: {}: {}", names::for_message(&self.path), self.reason)
-    }
-}
-
-impl Serialize for Failure {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// The fields of the object.
-        #[derive(Serialize)]
-        struct Fields<'a> {
-            #[serde(flatten)]
-            name: JsonName<'a>,
-            reason: &'a str,
-        }
-        Fields { name: JsonName::new(&self.path), reason: &self.reason }.serialize(serializer)
     }
 }
 
@@ -211,6 +200,31 @@ impl Iterator for Walk<'_> {
             }
         }
     }
+}
+
+/// The order of `LC_ALL=C sort`. By bytes, `a/b` comes after `a-b`; `Path`'s own order goes by
+/// components and has it before.
+pub(crate) fn by_bytes(a: &Path, b: &Path) -> std::cmp::Ordering {
+    a.as_os_str().as_bytes().cmp(b.as_os_str().as_bytes())
+}
+
+/// Reads once more if a signal has interrupted the read.
+pub(crate) fn uninterrupted(mut read: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match read() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+/// The beginning of the closing line of a job that reads files.
+pub(crate) fn summary(files: u64, bytes: u64, failures: &[Failure]) -> String {
+    let unreadable = match failures.len() {
+        0 => String::new(),
+        count => format!(", {count} unreadable"),
+    };
+    format!("{}, {}{unreadable}", report::counted(files, "file"), report::human_bytes(bytes))
 }
 
 /// The first of the given paths that can be read only once, such as a pipe.

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use serde::Serialize;
+use serde::Serializer;
 
 /// Writes one line of a check-sum list exactly as GNU `sha256sum` does.
 ///
@@ -93,23 +93,22 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// A name in JSON: `path` always, and `path_hex` only if the name is not UTF-8.
+/// Serialises a name as fields of an object: `path` always, and `path_hex` only if the name is not
+/// UTF-8.
 ///
 /// `path` then has U+FFFD where text cannot hold the bytes, and `path_hex` has all bytes of the
 /// name, two hexadecimal digits each.
-#[derive(Serialize)]
-pub(crate) struct JsonName<'a> {
-    path: Cow<'a, str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    path_hex: Option<String>,
+pub(crate) fn fields<S: Serializer>(name: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut fields = vec![("path", name.to_string_lossy())];
+    if name.to_str().is_none() {
+        fields.push(("path_hex", hex(name.as_os_str().as_bytes()).into()));
+    }
+    serializer.collect_map(fields)
 }
 
-impl<'a> JsonName<'a> {
-    /// The JSON form of `name`.
-    pub(crate) fn new(name: &'a Path) -> Self {
-        let path_hex = name.to_str().is_none().then(|| hex(name.as_os_str().as_bytes()));
-        Self { path: name.to_string_lossy(), path_hex }
-    }
+/// Serialises bytes as a string of hexadecimal digits.
+pub(crate) fn in_hex<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&hex(bytes))
 }
 
 #[cfg(test)]
@@ -145,7 +144,10 @@ mod tests {
     #[test]
     fn json_has_the_bytes_of_a_name_that_is_not_text() {
         let json = |name: &[u8]| {
-            serde_json::to_string(&JsonName::new(Path::new(OsStr::from_bytes(name)))).unwrap()
+            let mut text = Vec::new();
+            let name = Path::new(OsStr::from_bytes(name));
+            fields(name, &mut serde_json::Serializer::new(&mut text)).unwrap();
+            String::from_utf8(text).unwrap()
         };
         assert_eq!(json(b"a\nb"), r#"{"path":"a\nb"}"#);
         assert_eq!(json(b"a\xff"), "{\"path\":\"a\u{fffd}\",\"path_hex\":\"61ff\"}");

@@ -34,8 +34,14 @@ pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
 /// # Errors
 /// The output cannot be written.
 pub(crate) fn print_json(value: &impl Serialize, lines: bool) -> anyhow::Result<()> {
-    let to_string = if lines { serde_json::to_string_pretty } else { serde_json::to_string };
-    print_text(&(to_string(value)? + "\n"))
+    print(|mut out| {
+        if lines {
+            serde_json::to_writer_pretty(&mut out, value)?;
+        } else {
+            serde_json::to_writer(&mut out, value)?;
+        }
+        writeln!(out)
+    })
 }
 
 /// Writes the help or the version that `error` holds to the standard output.

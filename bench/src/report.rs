@@ -1,6 +1,5 @@
 //! Runs a job, measures it and reports its outcome.
 
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -24,7 +23,7 @@ pub(crate) trait Outcome: PartialEq + Send + Serialize {
     fn write_text(&self, out: &mut dyn Write) -> io::Result<()>;
 
     /// The beginning of the closing line.
-    fn summary(&self) -> Cow<'_, str>;
+    fn summary(&self) -> String;
 
     /// The files that could not be read. Any failure makes the exit status 1.
     fn failures(&self) -> &[Failure] {
@@ -126,22 +125,16 @@ impl<T: Outcome> Report<'_, T> {
         for failure in self.outcome.failures() {
             output::tell(&failure.message());
         }
-        output::print(|out| self.write(out, options.json))?;
+        if options.json {
+            output::print_json(self, false)?;
+        } else {
+            output::print(|out| self.outcome.write_text(out))?;
+        }
         if !options.quiet {
             output::tell(&self.closing_line());
         }
         let clean = self.outcome.failures().is_empty();
         Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    }
-
-    /// Writes the result.
-    fn write(&self, out: &mut dyn Write, json: bool) -> io::Result<()> {
-        if json {
-            serde_json::to_writer(&mut *out, self)?;
-            out.write_all(b"\n")
-        } else {
-            self.outcome.write_text(out)
-        }
     }
 
     /// The closing line.

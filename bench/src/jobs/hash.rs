@@ -4,24 +4,21 @@
 //! so a run takes memory for the names and digests of the sorted list, and not for a task per
 //! file.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::settled;
 use crate::cli::HashArgs;
-use crate::files::{self, Failure, Gate, Walk};
+use crate::files::{self, Failure, Gate, Walk, by_bytes};
 use crate::measure::progress::Progress;
-use crate::names::{self, JsonName};
+use crate::names;
 use crate::report::{self, Outcome};
 
 /// Maximum number of spawned tasks that are not yet joined.
@@ -45,29 +42,32 @@ pub(crate) fn run(args: &HashArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The digest and the size of one file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Sum {
-    digest: [u8; 32],
+#[derive(PartialEq, Serialize)]
+struct Hashed {
+    #[serde(flatten, serialize_with = "names::fields")]
+    path: PathBuf,
     bytes: u64,
+    #[serde(serialize_with = "names::in_hex")]
+    sha256: [u8; 32],
 }
 
 /// The result of hashing. Both lists are sorted by the bytes of the path.
-#[derive(Default, PartialEq)]
+#[derive(Default, PartialEq, Serialize)]
 struct Hashes {
-    files: Vec<(PathBuf, Sum)>,
+    bytes: u64,
+    files: Vec<Hashed>,
     failures: Vec<Failure>,
 }
 
 impl Hashes {
-    fn add(&mut self, result: Result<(PathBuf, Sum), Failure>) {
+    fn add(&mut self, result: Result<Hashed, Failure>) {
         match result {
-            Ok(file) => self.files.push(file),
+            Ok(file) => {
+                self.bytes += file.bytes;
+                self.files.push(file);
+            }
             Err(failure) => self.failures.push(failure),
         }
-    }
-
-    fn bytes(&self) -> u64 {
-        self.files.iter().map(|(_, sum)| sum.bytes).sum()
     }
 }
 
@@ -95,19 +95,13 @@ fn hash(paths: &[PathBuf], progress: &Progress) -> Hashes {
             hashes.add(settled(task.join()));
         }
     });
-    // By bytes, `a/b` comes after `a-b`. `Path`'s own order goes by components and has it before.
-    hashes.files.sort_by(|(a, _), (b, _)| by_bytes(a, b));
+    hashes.files.sort_by(|a, b| by_bytes(&a.path, &b.path));
     hashes.failures.sort_by(|a, b| by_bytes(&a.path, &b.path).then_with(|| a.cmp(b)));
     hashes
 }
 
-/// The order of `LC_ALL=C sort`.
-fn by_bytes(a: &Path, b: &Path) -> std::cmp::Ordering {
-    a.as_os_str().as_bytes().cmp(b.as_os_str().as_bytes())
-}
-
 /// The body of a task.
-fn hash_one(path: PathBuf, gate: &Gate, progress: &Progress) -> Result<(PathBuf, Sum), Failure> {
+fn hash_one(path: PathBuf, gate: &Gate, progress: &Progress) -> Result<Hashed, Failure> {
     let sum = if files::is_standard_input(&path) {
         sum(io::stdin().lock())
     } else {
@@ -115,78 +109,40 @@ fn hash_one(path: PathBuf, gate: &Gate, progress: &Progress) -> Result<(PathBuf,
     };
     progress.step();
     match sum {
-        Ok(sum) => Ok((path, sum)),
+        Ok((sha256, bytes)) => Ok(Hashed { path, bytes, sha256 }),
         Err(error) => Err(Failure::new(path, &error)),
     }
 }
 
-/// Hashes a file to its end.
-fn sum(mut file: impl Read) -> io::Result<Sum> {
+/// Hashes a file to its end. Returns the digest and the number of bytes.
+fn sum(mut file: impl Read) -> io::Result<([u8; 32], u64)> {
     BUFFER.with_borrow_mut(|buffer| {
         buffer.resize(CHUNK, 0);
         let mut hasher = Sha256::new();
         let mut bytes = 0;
         loop {
-            match file.read(buffer) {
-                Ok(0) => return Ok(Sum { digest: hasher.finalize().into(), bytes }),
-                Ok(count) => {
-                    hasher.update(&buffer[..count]);
-                    bytes += count as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+            let count = files::uninterrupted(|| file.read(buffer))?;
+            if count == 0 {
+                return Ok((hasher.finalize().into(), bytes));
             }
+            hasher.update(&buffer[..count]);
+            bytes += count as u64;
         }
     })
 }
 
 impl Outcome for Hashes {
     fn write_text(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.files.iter().try_for_each(|(path, sum)| {
-            names::write_checksum_line(out, &names::hex(&sum.digest), path)
+        self.files.iter().try_for_each(|file| {
+            names::write_checksum_line(out, &names::hex(&file.sha256), &file.path)
         })
     }
 
-    fn summary(&self) -> Cow<'_, str> {
-        let mut summary = report::counted(self.files.len() as u64, "file");
-        summary.push_str(", ");
-        summary.push_str(&report::human_bytes(self.bytes()));
-        if !self.failures.is_empty() {
-            summary.push_str(&format!(", {} unreadable", self.failures.len()));
-        }
-        summary.into()
+    fn summary(&self) -> String {
+        files::summary(self.files.len() as u64, self.bytes, &self.failures)
     }
 
     fn failures(&self) -> &[Failure] {
         &self.failures
-    }
-}
-
-impl Serialize for Hashes {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// Serialises the list one element at a time, as it may be long.
-        struct List<'a>(&'a [(PathBuf, Sum)]);
-        impl Serialize for List<'_> {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_seq(self.0.iter().map(|(path, sum)| Entry {
-                    name: JsonName::new(path),
-                    bytes: sum.bytes,
-                    sha256: names::hex(&sum.digest),
-                }))
-            }
-        }
-        /// One element.
-        #[derive(Serialize)]
-        struct Entry<'a> {
-            #[serde(flatten)]
-            name: JsonName<'a>,
-            bytes: u64,
-            sha256: String,
-        }
-        let mut object = serializer.serialize_struct("Hashes", 3)?;
-        object.serialize_field("bytes", &self.bytes())?;
-        object.serialize_field("files", &List(&self.files))?;
-        object.serialize_field("failures", &self.failures)?;
-        object.end()
     }
 }

@@ -3,13 +3,12 @@
 //! Rows differ a thousandfold in cost, which makes the job a test of load balance. A pixel
 //! depends only on its place, so any number of workers draws the same picture.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use super::colour::{Light, Palette};
@@ -55,13 +54,21 @@ struct View {
 }
 
 /// A drawn picture.
-#[derive(PartialEq)]
+#[derive(PartialEq, Serialize)]
 struct Picture<'a> {
+    #[serde(flatten, serialize_with = "names::fields")]
     out: &'a Path,
-    view_size: u32,
+    size: u32,
     iterations: u32,
-    members: u64,
+    /// The share of the picture that the set covers, in per cent.
+    covered_percent: f64,
+    #[serde(rename = "pixels_sha256", serialize_with = "digest")]
     pixels: Vec<u8>,
+}
+
+/// Serialises a digest of the pixels.
+fn digest<S: Serializer>(pixels: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    names::in_hex(&Sha256::digest(pixels), serializer)
 }
 
 /// Draws the picture; runs as the root task.
@@ -69,7 +76,7 @@ fn draw<'a>(view: View, palette: &Palette, out: &'a Path, progress: &Progress) -
     let mut pixels = view.blank().expect("there was enough memory before");
     progress.expect(u64::from(view.size));
     let rows = pixels.chunks_exact_mut(view.size as usize * 3);
-    let members = cygnet::scope(|s| {
+    let members: u64 = cygnet::scope(|s| {
         let tasks: Vec<_> = (0..view.size)
             .zip(rows)
             .map(|(y, row)| {
@@ -82,7 +89,10 @@ fn draw<'a>(view: View, palette: &Palette, out: &'a Path, progress: &Progress) -
             .collect();
         tasks.into_iter().map(|task| settled(task.join())).sum()
     });
-    Picture { out, view_size: view.size, iterations: view.iterations, members, pixels }
+    let View { size, iterations } = view;
+    let samples = (u64::from(size) * u64::from(SAMPLES)).pow(2);
+    let covered_percent = 100.0 * members as f64 / samples as f64;
+    Picture { out, size, iterations, covered_percent, pixels }
 }
 
 impl View {
@@ -175,51 +185,19 @@ fn direction((zr, zi): (f64, f64), (dr, di): (f64, f64)) -> (f64, f64) {
     if length.is_normal() { (ur / length, ui / length) } else { (0.0, 0.0) }
 }
 
-impl Picture<'_> {
-    /// The share of the picture that the set covers, in per cent.
-    fn covered(&self) -> f64 {
-        let samples = (u64::from(self.view_size) * u64::from(SAMPLES)).pow(2);
-        100.0 * self.members as f64 / samples as f64
-    }
-}
-
 impl Outcome for Picture<'_> {
     /// Writes nothing: the picture is the result.
     fn write_text(&self, _: &mut dyn Write) -> io::Result<()> {
         Ok(())
     }
 
-    fn summary(&self) -> Cow<'_, str> {
+    fn summary(&self) -> String {
         format!(
             "{}: {size} by {size} pixels, {:.1} % in the set",
             names::for_message(self.out),
-            self.covered(),
-            size = self.view_size,
+            self.covered_percent,
+            size = self.size,
         )
-        .into()
-    }
-}
-
-impl Serialize for Picture<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        /// The fields of the object; the digest stands for the pixels.
-        #[derive(Serialize)]
-        struct Fields<'a> {
-            #[serde(flatten)]
-            out: names::JsonName<'a>,
-            size: u32,
-            iterations: u32,
-            covered_percent: f64,
-            pixels_sha256: String,
-        }
-        Fields {
-            out: names::JsonName::new(self.out),
-            size: self.view_size,
-            iterations: self.iterations,
-            covered_percent: self.covered(),
-            pixels_sha256: names::hex(&Sha256::digest(&self.pixels)),
-        }
-        .serialize(serializer)
     }
 }
 

@@ -3,7 +3,6 @@
 //! Works row by row. In the upper rows, each free square becomes a child task in a nested scope.
 //! The rest of a board is counted in place, with bit sets of the occupied columns and diagonals.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -109,13 +108,12 @@ impl Outcome for Count {
         writeln!(out, "{}", self.solutions)
     }
 
-    fn summary(&self) -> Cow<'_, str> {
+    fn summary(&self) -> String {
         format!(
             "{} on a board of {n} by {n}",
             report::counted(self.solutions, "solution"),
             n = self.n
         )
-        .into()
     }
 }
 

@@ -5,12 +5,10 @@
 //! merging is as parallel as counting. The result depends only on the input, not on which worker
 //! counted which leaf, or in which order.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,7 +16,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use super::settled;
-use super::words::{Tally, first_cut, last_cut};
+use super::words::{Frequency, Tally, first_cut, last_cut};
 use crate::cli::WordcountArgs;
 use crate::files::{self, Failure, Gate, Walk};
 use crate::measure::progress::Progress;
@@ -75,18 +73,10 @@ struct Words {
     failures: Vec<Failure>,
 }
 
-/// A word and how often it occurs.
-#[derive(PartialEq, Serialize)]
-struct Frequency {
-    word: String,
-    count: u64,
-}
-
 /// Counts everything below `paths`; runs as the root task.
 fn count(paths: &[PathBuf], top: usize, progress: &Progress) -> Words {
     let gate = Gate::default();
-    let mut files = Vec::new();
-    let mut failures = Vec::new();
+    let (mut files, mut failures) = (Vec::new(), Vec::new());
     for found in Walk::new(paths, &gate) {
         match found {
             Ok(path) => files.push(path),
@@ -94,7 +84,7 @@ fn count(paths: &[PathBuf], top: usize, progress: &Progress) -> Words {
         }
     }
     // Neighbours in the tree then share directories, and often words.
-    files.sort_by(|a, b| a.as_os_str().as_bytes().cmp(b.as_os_str().as_bytes()));
+    files.sort_by(|a, b| files::by_bytes(a, b));
     let leaves = divide(&files);
     progress.expect(leaves.iter().map(|leaf| leaf.len() as u64).sum());
     let found = count_leaves(&leaves, &gate, progress);
@@ -109,12 +99,7 @@ fn count(paths: &[PathBuf], top: usize, progress: &Progress) -> Words {
         bytes: found.bytes,
         words: found.tally.total(),
         distinct: found.tally.distinct(),
-        top: found
-            .tally
-            .top(top)
-            .into_iter()
-            .map(|(word, count)| Frequency { word: word.to_owned(), count })
-            .collect(),
+        top: found.tally.top(top),
         failures,
     }
 }
@@ -218,18 +203,13 @@ impl Found {
             buffer.resize((PIECE + OVERLAP) as usize, 0);
             let mut held = 0;
             loop {
-                match stream.read(&mut buffer[held..]) {
-                    Ok(0) => {
-                        self.tally.read(&buffer[..held]);
-                        return Ok(());
-                    }
-                    Ok(count) => {
-                        held += count;
-                        self.bytes += count as u64;
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
+                let count = files::uninterrupted(|| stream.read(&mut buffer[held..]))?;
+                if count == 0 {
+                    self.tally.read(&buffer[..held]);
+                    return Ok(());
                 }
+                held += count;
+                self.bytes += count as u64;
                 if held == buffer.len() {
                     let cut = last_cut(buffer);
                     self.tally.read(&buffer[..cut]);
@@ -254,11 +234,10 @@ impl Found {
 fn read_at(file: &File, buffer: &mut [u8], from: u64) -> io::Result<usize> {
     let mut length = 0;
     while length < buffer.len() {
-        match file.read_at(&mut buffer[length..], from + length as u64) {
-            Ok(0) => break,
-            Ok(count) => length += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        let at = from + length as u64;
+        match files::uninterrupted(|| file.read_at(&mut buffer[length..], at))? {
+            0 => break,
+            count => length += count,
         }
     }
     Ok(length)
@@ -272,14 +251,8 @@ impl Outcome for Words {
         writeln!(out, "{:>10} words in all, {} of them different", self.words, self.distinct)
     }
 
-    fn summary(&self) -> Cow<'_, str> {
-        let mut summary = report::counted(self.files, "file");
-        summary.push_str(", ");
-        summary.push_str(&report::human_bytes(self.bytes));
-        if !self.failures.is_empty() {
-            summary.push_str(&format!(", {} unreadable", self.failures.len()));
-        }
-        summary.into()
+    fn summary(&self) -> String {
+        files::summary(self.files, self.bytes, &self.failures)
     }
 
     fn failures(&self) -> &[Failure] {

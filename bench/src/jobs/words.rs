@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 
+use serde::Serialize;
+
 /// How often each word occurs.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Tally(HashMap<Box<str>, u64>);
@@ -61,12 +63,20 @@ impl Tally {
     }
 
     /// The `k` most frequent words; equally frequent words are in the order of their bytes.
-    pub(crate) fn top(&self, k: usize) -> Vec<(&str, u64)> {
-        let mut words: Vec<_> = self.0.iter().map(|(word, count)| (&**word, *count)).collect();
+    pub(crate) fn top(&self, k: usize) -> Vec<Frequency> {
+        let frequency =
+            |(word, &count): (&Box<str>, _)| Frequency { count, word: word.to_string() };
+        let mut words: Vec<_> = self.0.iter().collect();
         words.sort_unstable_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
-        words.truncate(k);
-        words
+        words.into_iter().take(k).map(frequency).collect()
     }
+}
+
+/// A word and how often it occurs.
+#[derive(Debug, PartialEq, Serialize)]
+pub(crate) struct Frequency {
+    pub(crate) word: String,
+    pub(crate) count: u64,
 }
 
 /// Returns the first place in `ahead` at which the text may be cut. `ahead` is the text from some
@@ -113,17 +123,21 @@ mod tests {
         tally
     }
 
+    fn top(tally: &Tally) -> String {
+        let line = |Frequency { word, count }| format!("{word} {count}");
+        tally.top(9).into_iter().map(line).collect::<Vec<_>>().join(", ")
+    }
+
     #[test]
     fn words_are_runs_of_letters_and_digits_in_lower_case() {
         let words = tally("Swan, swan; SWÄN schwän2 — swan's\n".as_bytes());
-        let top = [("swan", 3), ("s", 1), ("schwän2", 1), ("swän", 1)];
-        assert_eq!(words.top(9), top);
+        assert_eq!(top(&words), "swan 3, s 1, schwän2 1, swän 1");
         assert_eq!((words.total(), words.distinct()), (6, 4));
     }
 
     #[test]
     fn bytes_that_are_not_text_separate_words() {
-        assert_eq!(tally(b"a\xffb\xc3 a").top(9), [("a", 2), ("b", 1)]);
+        assert_eq!(top(&tally(b"a\xffb\xc3 a")), "a 2, b 1");
     }
 
     #[test]
