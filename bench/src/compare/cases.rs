@@ -79,10 +79,6 @@ pub const SORTED: Size = Size(1 << 20, 10_000);
 pub const ITEMS: Size = Size(1_000_000, 10_000);
 /// Microseconds of the shortest uneven leaf; the longest takes eight times as long.
 pub const UNEVEN: Size = Size(10_000, 100);
-/// Nodes of a cancelled tree.
-pub const CANCELLED_TREE: Size = Size(10_000, 100);
-/// See [`CANCELLED_TREE`].
-pub const CANCELLED_FOREST: Size = Size(100_000, 1_000);
 /// How many times each of [`CONTENDERS`] locks the mutex.
 pub const LOCKS: Size = Size(2_000, 50);
 /// Tasks that lock one mutex.
@@ -104,6 +100,8 @@ pub const WAITER_WORK: Duration = Duration::from_micros(100);
 
 /// Stages of a pipeline.
 pub const STAGES: usize = 4;
+/// Nanoseconds of the stages in the case `uneven-stages`.
+pub const UNEVEN_STAGES: [u64; STAGES] = [500, 4_000, 1_000, 2_000];
 /// Values that pass through a pipeline.
 pub const PIPED: Size = Size(4_000, 200);
 /// Capacity of a channel between two computing tasks, and number of values in flight in a
@@ -133,6 +131,11 @@ pub const ANSWER_WORK: u64 = 1_000;
 /// The number of rounds of phases with jobs of `nanos` nanoseconds: 16 ms of computation in all.
 pub const fn rounds(nanos: u64) -> Size {
     Size(2_000_000 / nanos as usize, 2)
+}
+
+/// Nodes of a tree that is cancelled.
+pub const fn cancelled(count: u64) -> Size {
+    Size(count as usize, count as usize / 100)
 }
 
 /// Turns of all tasks at a mutex, with `outside` nanoseconds of computation between two turns.

@@ -141,10 +141,9 @@ pub fn measure_here(words: &[String], quick: bool, speed: Speed) -> anyhow::Resu
     let found = runtimes::find(runtime);
     let runtime = found.with_context(|| format!("no runtime is called {runtime}"))?;
     let workers = workers.parse().with_context(|| format!("not a number of workers: {workers}"))?;
-    let run = runtime.run(case.name);
-    let run = run.with_context(|| format!("{} does not run {}", runtime.name, case.name))?;
-    let line = Line::from(run(&Setting::new(quick, workers, speed)));
-    output::print_json(&line, false)
+    let measured = runtime.measure(case.name, &Setting::new(quick, workers, speed));
+    let line = measured.with_context(|| format!("{} does not run {}", runtime.name, case.name))?;
+    output::print_json(&Line::from(line), false)
 }
 
 #[cfg(test)]

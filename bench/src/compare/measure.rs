@@ -40,16 +40,18 @@ pub fn spread(setting: &Setting, mut run: impl FnMut(usize) -> Vec<Stint>) -> Me
     Measured::of([(SPREAD_OF, median(&spreads))])
 }
 
-/// Measures the cost per value of a channel. `run` passes the given number of values.
-pub fn passed(setting: &Setting, mut run: impl FnMut(usize)) -> Measured {
-    let values = setting.size(VALUES);
-    shared_out(setting, values, |n| time(n, |_| run(values)))
+/// Measures the cost per value of a channel. `run` passes the given number of values from the
+/// given number of senders.
+pub fn passed(setting: &Setting, mut run: impl FnMut(usize, usize)) -> Measured {
+    let (values, senders) = (setting.size(VALUES), setting.number as usize);
+    shared_out(setting, values, |n| time(n, |_| run(values, senders)))
 }
 
 /// Measures the cost per message of a ring. `run` passes the messages.
 pub fn ring(setting: &Setting, traffic: Traffic, mut run: impl FnMut(Traffic)) -> Measured {
-    let messages = setting.size(MESSAGES);
-    shared_out(setting, messages, |n| time(n, |_| run(Traffic { messages, ..traffic })))
+    let (messages, producers) = (setting.size(MESSAGES), setting.number as usize);
+    let traffic = Traffic { messages, producers, ..traffic };
+    shared_out(setting, messages, |n| time(n, |_| run(traffic)))
 }
 
 /// Parameters of the case `start-elsewhere`. The time between two spawns lets the other worker

@@ -125,7 +125,7 @@ impl Page {
             }
         }
         let measured = |case: &str| self.rows.iter().any(|row| row.case == case);
-        let targets = TARGETS.iter().filter(|target| measured(target.case));
+        let targets = TARGETS.iter().copied().flatten().filter(|target| measured(target.case));
         self.targets = targets.map(|target| target.judge(self)).collect();
     }
 

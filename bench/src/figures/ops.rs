@@ -222,8 +222,7 @@ pub fn yields(n: u64, tasks: usize) -> Duration {
 /// `n` steps of a ping-pong between the caller and another task of the same worker. In a step,
 /// one task unparks the other and parks.
 pub fn ping_pong_at_home(n: u64) -> Duration {
-    let partner = Arc::new(Partner::new());
-    let shared = Arc::clone(&partner);
+    let (partner, shared) = Partner::new();
     let task = cygnet::spawn_local(move || shared.play());
     let time = partner.serve(n);
     drop(task.join());
@@ -232,8 +231,7 @@ pub fn ping_pong_at_home(n: u64) -> Duration {
 
 /// The same as [`ping_pong_at_home`], with the other task on whichever worker starts it.
 pub fn ping_pong(n: u64) -> Duration {
-    let partner = Arc::new(Partner::new());
-    let shared = Arc::clone(&partner);
+    let (partner, shared) = Partner::new();
     let task = cygnet::spawn(move || shared.play());
     let time = partner.serve(n);
     drop(task.join());
@@ -245,8 +243,7 @@ pub fn ping_pong(n: u64) -> Duration {
 /// # Panics
 /// If both tasks run on the same worker nevertheless.
 pub fn ping_pong_across(n: u64) -> Duration {
-    let partner = Arc::new(Partner::new());
-    let shared = Arc::clone(&partner);
+    let (partner, shared) = Partner::new();
     let task = cygnet::spawn(move || {
         let home = thread::current().id();
         shared.play();
@@ -273,9 +270,11 @@ struct Partner {
 }
 
 impl Partner {
-    /// A ping-pong that the calling task serves.
-    fn new() -> Partner {
-        Partner { first: cygnet::unparker(), other: OnceLock::new(), stop: AtomicBool::new(false) }
+    /// A ping-pong that the calling task serves, for both sides.
+    fn new() -> (Arc<Partner>, Arc<Partner>) {
+        let (other, stop) = (OnceLock::new(), AtomicBool::new(false));
+        let partner = Arc::new(Partner { first: cygnet::unparker(), other, stop });
+        (Arc::clone(&partner), partner)
     }
 
     fn play(&self) {

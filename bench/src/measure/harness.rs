@@ -37,6 +37,8 @@ pub struct Setting {
     pub workers: usize,
     /// The speed of the machine.
     pub speed: Speed,
+    /// The number at the end of the case's name, for a case of a family.
+    pub number: u64,
 }
 
 /// A number of things: for figures, and for a quick look.
@@ -54,7 +56,7 @@ impl Setting {
     pub fn new(quick: bool, workers: usize, speed: Speed) -> Setting {
         let (warm_up, measured) = if quick { (10, 40) } else { (60, 240) };
         let [warm_up, measured] = [warm_up, measured].map(Duration::from_millis);
-        Setting { warm_up, measured, repetition: REPETITION, quick, workers, speed }
+        Setting { warm_up, measured, repetition: REPETITION, quick, workers, speed, number: 0 }
     }
 
     /// Chooses the number that this measurement takes.
@@ -103,8 +105,21 @@ impl Measured {
 /// Measures a case in this process.
 pub type Run = fn(&Setting) -> anyhow::Result<Measured>;
 
-/// Cases, by name.
+/// Cases, by name. A name that ends with a hyphen is that of a family: its cases have a number
+/// after it.
 pub type Table = &'static [(&'static str, Run)];
+
+/// The number of the case `case` in a family: `10k` is ten thousand, and times are microseconds.
+pub fn number_in(family: &str, case: &str) -> Option<u64> {
+    let text = case.strip_prefix(family).filter(|_| family.ends_with('-'))?;
+    let digits = text.trim_end_matches(char::is_alphabetic);
+    let factor = match &text[digits.len()..] {
+        "" | "us" => 1,
+        "k" | "ms" => 1000,
+        _ => return None,
+    };
+    Some(digits.parse::<u64>().ok()? * factor)
+}
 
 /// The time of `n` calls of `call`, each with its number.
 #[inline(always)]
@@ -328,6 +343,14 @@ mod tests {
         assert_eq!(repeat(&setting, |n| Duration::from_nanos(50 * n)).wall, 50.0);
         assert_eq!(repeat(&setting, Duration::from_secs).wall, 1e9);
         assert_eq!(shared_out(&moment(1), 10, Duration::from_micros).values[TIME], 100.0);
+    }
+
+    #[test]
+    fn a_case_of_a_family_has_a_number() {
+        let cases = ["ring-4", "ring-10k", "ring-1ms", "ring-batch-4", "ring-", "king-4"];
+        let numbers = cases.map(|case| number_in("ring-", case));
+        assert_eq!(numbers, [Some(4), Some(10_000), Some(1000), None, None, None]);
+        assert_eq!(number_in("ring", "ring4"), None);
     }
 
     #[test]

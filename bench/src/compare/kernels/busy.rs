@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::compare::cases::{self, BUSY_ROOM, JOBS, PAIRS_PER_WORKER, STAGES, TASKS_PER_WORKER};
 use crate::measure::busy::{Share, busy, busy_with_waits, sampled};
-use crate::measure::harness::{Measured, Setting};
+use crate::measure::harness::{Measured, Setting, Size};
 use crate::measure::work::Work;
 
 /// A task that may borrow.
@@ -74,9 +74,9 @@ pub trait Scopes {
 #[repr(align(128))]
 pub struct Slot(u64);
 
-/// Returns a computation that takes `nanos` nanoseconds.
-fn work(setting: &Setting, nanos: u64) -> Work {
-    setting.work(Duration::from_nanos(nanos))
+/// Returns the number of things to do, and a computation that takes `nanos` nanoseconds.
+pub fn sized(setting: &Setting, size: Size, nanos: u64) -> (usize, Work) {
+    (setting.size(size), setting.work(Duration::from_nanos(nanos)))
 }
 
 /// Performs the work and returns 1, for counting.
@@ -86,16 +86,20 @@ pub fn job(work: Work, seed: u64) -> u64 {
 }
 
 /// Returns the number of values that pass through a pipeline, and the computation of each stage.
-pub fn stages(setting: &Setting, nanos: [u64; STAGES]) -> (usize, [Work; STAGES]) {
-    (setting.size(cases::PIPED), nanos.map(|nanos| work(setting, nanos)))
+pub fn stages(setting: &Setting) -> (usize, [Work; STAGES]) {
+    let nanos = match setting.number {
+        0 => cases::UNEVEN_STAGES,
+        nanos => [nanos; STAGES],
+    };
+    (setting.size(cases::PIPED), nanos.map(|nanos| setting.work(Duration::from_nanos(nanos))))
 }
 
 /// See the cases `pipeline-500` and so on.
 ///
 /// # Errors
 /// A runtime that cannot be built.
-pub fn pipeline<B: Channels>(setting: &Setting, nanos: [u64; STAGES]) -> anyhow::Result<Measured> {
-    let (values, stages) = stages(setting, nanos);
+pub fn pipeline<B: Channels>(setting: &Setting) -> anyhow::Result<Measured> {
+    let (values, stages) = stages(setting);
     B::inside(setting, move |setting| busy(setting, values, || pass::<B>(values as u64, stages)))
 }
 
@@ -121,14 +125,9 @@ fn pass<B: Channels>(values: u64, stages: [Work; STAGES]) -> u64 {
     B::run_all(tasks).into_iter().sum()
 }
 
-/// Returns the number of rounds of a phase, and the computation of each job.
-pub fn rounds(setting: &Setting, nanos: u64) -> (usize, Work) {
-    (setting.size(cases::rounds(nanos)), work(setting, nanos))
-}
-
 /// See the cases `phases-1000` and so on.
-pub fn phases<S: Scopes>(setting: &Setting, nanos: u64) -> Measured {
-    let (rounds, work) = rounds(setting, nanos);
+pub fn phases<S: Scopes>(setting: &Setting) -> Measured {
+    let (rounds, work) = sized(setting, cases::rounds(setting.number), setting.number);
     busy(setting, rounds, || {
         let mut slots = [Slot::default(); JOBS];
         (0..rounds).for_each(|_| fill::<S>(&mut slots, work));
@@ -140,14 +139,9 @@ fn fill<S: Scopes>(slots: &mut [Slot], work: Work) {
     S::each(slots, |slot| slot.0 += job(work, slot.0));
 }
 
-/// Returns the number of tasks of a flood, and the computation of each task.
-pub fn flood_size(setting: &Setting, nanos: u64) -> (usize, Work) {
-    (setting.size(cases::FLOOD), work(setting, nanos))
-}
-
 /// See the cases `scope-flood-500` and so on.
-pub fn scope_flood<S: Scopes>(setting: &Setting, nanos: u64) -> Measured {
-    let (tasks, work) = flood_size(setting, nanos);
+pub fn scope_flood<S: Scopes>(setting: &Setting) -> Measured {
+    let (tasks, work) = sized(setting, cases::FLOOD, setting.number);
     let mut slots = vec![Slot::default(); tasks];
     busy(setting, tasks, || {
         slots.fill(Slot::default());
@@ -156,20 +150,12 @@ pub fn scope_flood<S: Scopes>(setting: &Setting, nanos: u64) -> Measured {
     })
 }
 
-/// Returns the turns of all tasks at a mutex, and the computation outside it.
-pub fn turns(setting: &Setting, outside: u64) -> (usize, Work) {
-    (setting.size(cases::turns(outside)), work(setting, outside))
-}
-
 /// See the cases `contended-0` and so on.
 ///
 /// # Errors
 /// A runtime that cannot be built.
-pub fn contended<B: Blocking, L: Lock>(
-    setting: &Setting,
-    outside: u64,
-) -> anyhow::Result<Measured> {
-    let (turns, outside) = turns(setting, outside);
+pub fn contended<B: Blocking, L: Lock>(setting: &Setting) -> anyhow::Result<Measured> {
+    let (turns, outside) = sized(setting, cases::turns(setting.number), setting.number);
     B::inside(setting, move |setting| {
         busy_with_waits(setting, turns, || {
             let lock = L::default();
@@ -192,18 +178,12 @@ pub fn writes(task: usize, turn: u64) -> bool {
     (turn + task as u64).is_multiple_of(20)
 }
 
-/// Returns the turns of all tasks at a reader-writer lock, and the computation inside and outside
-/// it.
-pub fn read_turns(setting: &Setting) -> (usize, Work) {
-    (setting.size(cases::READ_TURNS), work(setting, cases::READ_WORK))
-}
-
 /// See the case `readers-95`.
 ///
 /// # Errors
 /// A runtime that cannot be built.
 pub fn readers<B: Blocking, L: ReadWrite>(setting: &Setting) -> anyhow::Result<Measured> {
-    let (turns, work) = read_turns(setting);
+    let (turns, work) = sized(setting, cases::READ_TURNS, cases::READ_WORK);
     B::inside(setting, move |setting| {
         busy_with_waits(setting, turns, || {
             let lock = L::default();
@@ -253,17 +233,12 @@ fn take_turns<B: Blocking>(
     B::run_all((0..count).map(task).collect())
 }
 
-/// Returns the number of values that a receiver gets in all, and its computation for each value.
-pub fn sent(setting: &Setting) -> (usize, Work) {
-    (setting.size(cases::SENT), work(setting, cases::SENT_WORK))
-}
-
 /// See the case `many-senders`.
 ///
 /// # Errors
 /// A runtime that cannot be built.
 pub fn many_senders<B: Channels>(setting: &Setting) -> anyhow::Result<Measured> {
-    let (values, work) = sent(setting);
+    let (values, work) = sized(setting, cases::SENT, cases::SENT_WORK);
     B::inside(setting, move |setting| {
         let senders = setting.workers * TASKS_PER_WORKER;
         busy(setting, values, || {
@@ -294,17 +269,12 @@ pub fn portion(all: usize, parts: usize, part: usize) -> Range<u64> {
     part as u64 * each..(part as u64 + 1) * each
 }
 
-/// Returns the requests of all pairs, and the computation for each answer.
-pub fn requests(setting: &Setting) -> (usize, Work) {
-    (setting.size(cases::REQUESTS), work(setting, cases::ANSWER_WORK))
-}
-
 /// See the case `request-reply`.
 ///
 /// # Errors
 /// A runtime that cannot be built.
 pub fn request_reply<B: Channels>(setting: &Setting) -> anyhow::Result<Measured> {
-    let (requests, work) = requests(setting);
+    let (requests, work) = sized(setting, cases::REQUESTS, cases::ANSWER_WORK);
     B::inside(setting, move |setting| {
         let pairs = setting.workers * PAIRS_PER_WORKER;
         busy_with_waits(setting, requests, || {
@@ -341,7 +311,6 @@ pub fn request_reply<B: Channels>(setting: &Setting) -> anyhow::Result<Measured>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::harness::Size;
 
     #[test]
     fn portions_are_all_numbers_once() {

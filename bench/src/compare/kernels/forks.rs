@@ -38,8 +38,8 @@ pub fn uneven<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured 
 }
 
 /// See the cases `join-10us` and so on.
-pub fn pair<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>, us: u64) -> Measured {
-    let work = setting.work(Duration::from_micros(us));
+pub fn pair<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {
+    let work = setting.work(Duration::from_micros(setting.number));
     timed(setting, || leaves::pair::<F>(scope, work))
 }
 
@@ -87,9 +87,7 @@ macro_rules! with_forks {
             ("tree", |s| $inside(s, forks::tree::<$fork>)),
             ("quicksort", |s| $inside(s, forks::sorting::<$fork>)),
             ("uneven", |s| $inside(s, forks::uneven::<$fork>)),
-            ("join-10us", |s| $inside(s, |s, scope| forks::pair::<$fork>(s, scope, 10))),
-            ("join-100us", |s| $inside(s, |s, scope| forks::pair::<$fork>(s, scope, 100))),
-            ("join-1ms", |s| $inside(s, |s, scope| forks::pair::<$fork>(s, scope, 1000))),
+            ("join-", |s| $inside(s, forks::pair::<$fork>)),
             $($more)*
         ]
     }};

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use cygnet::shutdown::Swansong;
 use cygnet::{Unparker, par, sync};
 
-use super::families::{contended_locks, floods, phases, pipelines, ring_traffic, scope_floods};
 use super::rings::{self, Traffic};
-use crate::compare::cases::{self, ASKED, BUSY_ROOM, CONTENDERS, ENDED, ROOM, STAGES};
+use crate::compare::cases::{self, ASKED, BUSY_ROOM, CONTENDERS, ENDED, ROOM};
 use crate::compare::kernels::busy::{
     self, Blocking, Channels, Lock, ReadWrite, Scopes, Slot, Task,
 };
@@ -29,32 +28,12 @@ use crate::figures::stops::{
 use crate::figures::{balance, memory, ops, tree, waits};
 use crate::measure::busy::{Stint, busy as measure_busy};
 use crate::measure::harness::{
-    Measured, Setting, Size, Table, repeated, shared_out, starts, time, timed,
+    Measured, Setting, Table, repeated, shared_out, starts, time, timed,
 };
 use crate::measure::work::{Work, item};
 
 /// The cases that cygnet runs.
-pub const TABLES: &[Table] = &[
-    TABLE,
-    ring_traffic!(pass_messages),
-    pipelines!(busy::pipeline::<Cygnet>),
-    &[
-        ("steps-500", |s| steps(s, 500)),
-        ("steps-2000", |s| steps(s, 2_000)),
-        ("steps-10000", |s| steps(s, 10_000)),
-    ],
-    phases!(phases),
-    floods!(flood),
-    scope_floods!(scope_flood),
-    contended_locks!(busy::contended::<Cygnet, sync::Mutex<u64>>),
-    &[
-        ("readers-95", busy::readers::<Cygnet, sync::RwLock<u64>>),
-        ("many-senders", busy::many_senders::<Cygnet>),
-        ("request-reply", busy::request_reply::<Cygnet>),
-    ],
-];
-
-const TABLE: Table = with_forks!(Cygnet, forking;
+pub const TABLE: Table = with_forks!(Cygnet, forking;
     ("switch", |s| Ok(repeated(s, ops::coroutine_switches))),
     ("spawn-join", |s| looped(s, ops::spawn_join_in_place)),
     ("spawn-join-parked", |s| looped(s, spawn_join_parked)),
@@ -71,25 +50,21 @@ const TABLE: Table = with_forks!(Cygnet, forking;
     }),
     ("spawn-outside", ops::from_outside),
     ("block-on", block_on),
-    ("yield-2", |s| looped(s, |n| ops::yields(n, 2))),
-    ("yield-1000", |s| looped(s, |n| ops::yields(n, 1000))),
+    ("yield-", |s| looped(s, |n| ops::yields(n, s.number as usize))),
     ("ping-pong", |s| looped(s, ops::ping_pong)),
     ("ping-pong-across", |s| looped(s, ops::ping_pong_across)),
     ("parked-memory", |s| memory::parked(s.size(cases::PARKED))),
     ("ask", |s| looped(s, tree::asks_of_a_handle)),
     ("scope", |s| looped(s, |n| tree::scopes(n, s.size(SIBLINGS)))),
-    ("cancel-10k", |s| cancelled(s, cases::CANCELLED_TREE, ASKED, tree::cancelled_tree)),
-    ("cancel-100k", |s| cancelled(s, cases::CANCELLED_FOREST, ASKED, tree::cancelled_tree)),
-    ("cancel-waiting-10k", |s| cancelled(s, cases::CANCELLED_TREE, ENDED, tree::cancelled_waiters)),
-    ("cancel-waiting-100k", |s| cancelled(s, cases::CANCELLED_FOREST, ENDED, tree::cancelled_waiters)),
+    ("cancel-", |s| cancelled(s, ASKED, tree::cancelled_tree)),
+    ("cancel-waiting-", |s| cancelled(s, ENDED, tree::cancelled_waiters)),
     ("wait-once", wait_once),
     ("sum", sum),
     ("items", items),
     ("mutex", |s| looped(s, waits::locks)),
     ("mutex-64", |s| inside(s, |s| contended(s, lock_often))),
     ("mutex-64-spread", |s| inside(s, |s| spread(s, lock_often))),
-    ("channel-1", |s| inside(s, |s| passed(s, |values| pass(values, 1)))),
-    ("channel-4", |s| inside(s, |s| passed(s, |values| pass(values, 4)))),
+    ("channel-", |s| inside(s, |s| passed(s, pass))),
     ("guard", |s| looped(s, guards::<Swansong>)),
     ("guard-outside", stops::guard::<Swansong>),
     ("guard-outside-late", stops::late_guard::<Swansong>),
@@ -106,6 +81,19 @@ const TABLE: Table = with_forks!(Cygnet, forking;
     ("child-siblings", |s| looped(s, |n| children::<Swansong>(n, s.size(SIBLINGS)))),
     ("child-guard", |s| looped(s, guarded_children::<Swansong>)),
     ("shut-down-10k", |s| inside(s, |s| stops::stops::<Swansong>(s, s.size(CHILDREN)))),
+    ("ring-batch-", |s| pass_messages(s, Traffic::BATCHES)),
+    ("ring-", |s| pass_messages(s, Traffic::SINGLE)),
+    ("ring-park-", |s| pass_messages(s, Traffic::PARKED)),
+    ("pipeline-", busy::pipeline::<Cygnet>),
+    ("uneven-stages", busy::pipeline::<Cygnet>),
+    ("steps-", steps),
+    ("phases-", |s| inside(s, busy::phases::<Cygnet>)),
+    ("flood-", flood),
+    ("scope-flood-", |s| inside(s, busy::scope_flood::<Cygnet>)),
+    ("contended-", busy::contended::<Cygnet, sync::Mutex<u64>>),
+    ("readers-95", busy::readers::<Cygnet, sync::RwLock<u64>>),
+    ("many-senders", busy::many_senders::<Cygnet>),
+    ("request-reply", busy::request_reply::<Cygnet>),
     ("control-loop", |s| {
         let runtime = ops::runtime(s.workers);
         control_loop(s, |job: ControlJob| runtime.spawn(move || job.run()).detach())
@@ -181,8 +169,8 @@ impl Scopes for Cygnet {
 }
 
 /// The library's pipeline, in which all stages take the values in order.
-fn steps(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
-    let (values, stages) = busy::stages(setting, [nanos; STAGES]);
+fn steps(setting: &Setting) -> anyhow::Result<Measured> {
+    let (values, stages) = busy::stages(setting);
     let pass = || {
         let mut sum = 0;
         let [first, second, third, fourth] = stages.map(|work| {
@@ -204,17 +192,9 @@ fn steps(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
     inside(setting, |setting| measure_busy(setting, values, pass))
 }
 
-fn phases(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
-    inside(setting, |setting| busy::phases::<Cygnet>(setting, nanos))
-}
-
-fn scope_flood(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
-    inside(setting, |setting| busy::scope_flood::<Cygnet>(setting, nanos))
-}
-
 /// A flood of children that are joined by their handles.
-fn flood(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
-    let (count, work) = busy::flood_size(setting, nanos);
+fn flood(setting: &Setting) -> anyhow::Result<Measured> {
+    let (count, work) = busy::sized(setting, cases::FLOOD, setting.number);
     let flood = || {
         let spawn = |seed| cygnet::spawn(move || busy::job(work, seed));
         let children: Vec<_> = (0..count as u64).map(spawn).collect();
@@ -307,11 +287,10 @@ fn pass(values: usize, senders: usize) {
 
 fn cancelled(
     setting: &Setting,
-    size: Size,
     afterwards: &'static str,
     cancelled: impl FnMut(usize) -> (Duration, Duration) + Send,
 ) -> anyhow::Result<Measured> {
-    let count = setting.size(size);
+    let count = setting.size(cases::cancelled(setting.number));
     inside(setting, |setting| tree::of_a_node(setting, count, afterwards, cancelled))
 }
 

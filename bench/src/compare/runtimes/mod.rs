@@ -5,7 +5,6 @@
 //! waits.
 
 pub mod cygnet;
-mod families;
 #[cfg(feature = "peers")]
 pub mod peers;
 pub mod rings;
@@ -13,7 +12,7 @@ mod serial;
 mod threads;
 
 use super::cases::Case;
-use crate::measure::harness::{Run, Table};
+use crate::measure::harness::{Measured, Run, Setting, Table, number_in};
 
 /// A runtime that runs cases.
 #[derive(Debug)]
@@ -23,7 +22,7 @@ pub struct Runtime {
     /// The numbers of workers with which it is measured.
     counts: Counts,
     /// The cases that it runs.
-    tables: &'static [Table],
+    table: Table,
 }
 
 /// The numbers of workers with which a runtime is measured.
@@ -40,15 +39,15 @@ enum Counts {
 }
 
 const FIRST: &[Runtime] = &[
-    Runtime { name: "serial", counts: Counts::One, tables: &[serial::TABLE] },
-    Runtime { name: "cygnet", counts: Counts::All, tables: cygnet::TABLES },
+    Runtime { name: "serial", counts: Counts::One, table: serial::TABLE },
+    Runtime { name: "cygnet", counts: Counts::All, table: cygnet::TABLE },
 ];
 #[cfg(feature = "peers")]
 const PEERS: &[Runtime] = peers::RUNTIMES;
 #[cfg(not(feature = "peers"))]
 const PEERS: &[Runtime] = &[];
 const LAST: &[Runtime] =
-    &[Runtime { name: "threads", counts: Counts::Threads, tables: threads::TABLES }];
+    &[Runtime { name: "threads", counts: Counts::Threads, table: threads::TABLE }];
 
 /// All runtimes, in the order of the tables.
 pub fn runtimes() -> impl Iterator<Item = &'static Runtime> {
@@ -61,14 +60,17 @@ pub fn find(name: &str) -> Option<&'static Runtime> {
 }
 
 impl Runtime {
-    /// The function that measures a case, if the runtime runs it.
-    pub fn run(&self, case: &str) -> Option<Run> {
-        self.entries().find(|(name, _)| *name == case).map(|(_, run)| run)
+    /// The function that measures a case, if the runtime runs it, and the case's number.
+    pub fn run(&self, case: &str) -> Option<(Run, u64)> {
+        self.table.iter().find_map(|&(name, run)| {
+            let number = if name == case { Some(0) } else { number_in(name, case) };
+            Some((run, number?))
+        })
     }
 
-    /// Returns all cases that the runtime runs.
-    fn entries(&self) -> impl Iterator<Item = (&'static str, Run)> {
-        self.tables.iter().copied().flatten().copied()
+    /// Measures a case in this process, if the runtime runs it.
+    pub fn measure(&self, case: &str, setting: &Setting) -> Option<anyhow::Result<Measured>> {
+        self.run(case).map(|(run, number)| run(&Setting { number, ..*setting }))
     }
 
     /// The numbers of workers with which it is measured in a case.
@@ -91,10 +93,12 @@ mod tests {
     use crate::measure::harness::moment;
 
     #[test]
-    fn every_entry_is_a_case_and_every_case_is_run_by_cygnet() {
+    fn every_entry_is_a_case_or_a_family_and_every_case_is_run_by_cygnet() {
         for runtime in runtimes() {
-            for (name, _) in runtime.entries() {
-                let case = find_case(name).unwrap_or_else(|| panic!("{name} is no case"));
+            for (name, _) in runtime.table {
+                let is_one =
+                    |case: &&Case| case.name == *name || number_in(name, case.name).is_some();
+                let case = CASES.iter().find(is_one).unwrap_or_else(|| panic!("{name} is no case"));
                 assert!(!runtime.workers(case).is_empty());
             }
         }
@@ -115,11 +119,11 @@ mod tests {
     #[test]
     fn every_case_has_the_right_result_on_every_runtime() {
         for runtime in runtimes() {
-            for (name, run) in runtime.entries() {
-                let case = find_case(name).unwrap();
+            for case in CASES.iter().filter(|case| runtime.run(case.name).is_some()) {
                 for workers in runtime.workers(case) {
-                    let pair = format!("{name} on {} with {workers}", runtime.name);
-                    let measured = run(&moment(workers)).unwrap_or_else(|e| panic!("{pair}: {e}"));
+                    let pair = format!("{} on {} with {workers}", case.name, runtime.name);
+                    let measured = runtime.measure(case.name, &moment(workers)).unwrap();
+                    let measured = measured.unwrap_or_else(|error| panic!("{pair}: {error}"));
                     for part in case.parts {
                         assert!(measured.values.contains_key(part.key), "{pair}: {measured:?}");
                     }

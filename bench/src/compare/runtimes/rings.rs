@@ -21,19 +21,13 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// In batches, from one producer.
-    pub const BATCHES_1: Traffic =
+    /// In batches.
+    pub const BATCHES: Traffic =
         Traffic { messages: 0, producers: 1, batch: MESSAGE_BATCH, spins: true };
-    /// In batches, from four producers.
-    pub const BATCHES_4: Traffic = Traffic { producers: 4, ..Traffic::BATCHES_1 };
-    /// One at a time, from one producer.
-    pub const SINGLE_1: Traffic = Traffic { batch: 1, ..Traffic::BATCHES_1 };
-    /// One at a time, from four producers.
-    pub const SINGLE_4: Traffic = Traffic { producers: 4, ..Traffic::SINGLE_1 };
-    /// One at a time, from one producer. Waiters give up the processor.
-    pub const PARKED_1: Traffic = Traffic { spins: false, ..Traffic::SINGLE_1 };
-    /// One at a time, from four producers. Waiters give up the processor.
-    pub const PARKED_4: Traffic = Traffic { producers: 4, ..Traffic::PARKED_1 };
+    /// One at a time.
+    pub const SINGLE: Traffic = Traffic { batch: 1, ..Traffic::BATCHES };
+    /// One at a time. Waiters give up the processor.
+    pub const PARKED: Traffic = Traffic { spins: false, ..Traffic::SINGLE };
 
     /// Number of messages that each producer writes.
     pub fn each(&self) -> usize {

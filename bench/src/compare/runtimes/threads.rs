@@ -6,7 +6,6 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use super::families::{contended_locks, pipelines, ring_traffic};
 use super::rings::Traffic;
 use crate::compare::cases::{self, CONTENDERS, ROOM};
 use crate::compare::kernels::busy::{self, Blocking, Channels, Lock, Task};
@@ -20,18 +19,7 @@ use crate::measure::harness::{Measured, Setting, Table, repeated, shared_out, ti
 
 /// The cases that threads run. Cases that would take a thread for each of a million things are
 /// missing.
-pub const TABLES: &[Table] = &[
-    TABLE,
-    ring_traffic!(pass_messages),
-    pipelines!(busy::pipeline::<Threads>),
-    contended_locks!(busy::contended::<Threads, Mutex<u64>>),
-    &[
-        ("many-senders", busy::many_senders::<Threads>),
-        ("request-reply", busy::request_reply::<Threads>),
-    ],
-];
-
-const TABLE: Table = &[
+pub const TABLE: Table = &[
     ("spawn-join", spawn_join),
     ("spawn-outside", spawn_join),
     ("spawn-join-parked", spawn_join_parked),
@@ -43,14 +31,19 @@ const TABLE: Table = &[
     ("ping-pong-across", ping_pong),
     ("parked-memory", parked_memory),
     ("uneven", |s| Ok(forks::uneven::<Threads>(s, &mut ()))),
-    ("join-10us", |s| Ok(forks::pair::<Threads>(s, &mut (), 10))),
-    ("join-100us", |s| Ok(forks::pair::<Threads>(s, &mut (), 100))),
-    ("join-1ms", |s| Ok(forks::pair::<Threads>(s, &mut (), 1000))),
+    ("join-", |s| Ok(forks::pair::<Threads>(s, &mut ()))),
     ("wait-once", wait_once),
     ("mutex-64", |s| Ok(contended(s, lock_often))),
     ("mutex-64-spread", |s| Ok(spread(s, lock_often))),
-    ("channel-1", |s| Ok(passed(s, |values| pass(values, 1)))),
-    ("channel-4", |s| Ok(passed(s, |values| pass(values, 4)))),
+    ("channel-", |s| Ok(passed(s, pass))),
+    ("ring-batch-", |s| pass_messages(s, Traffic::BATCHES)),
+    ("ring-", |s| pass_messages(s, Traffic::SINGLE)),
+    ("ring-park-", |s| pass_messages(s, Traffic::PARKED)),
+    ("pipeline-", busy::pipeline::<Threads>),
+    ("uneven-stages", busy::pipeline::<Threads>),
+    ("contended-", busy::contended::<Threads, Mutex<u64>>),
+    ("many-senders", busy::many_senders::<Threads>),
+    ("request-reply", busy::request_reply::<Threads>),
     ("control-loop", |s| control_loop(s, |job: ControlJob| drop(thread::spawn(move || job.run())))),
 ];
 

@@ -13,12 +13,15 @@ use ::disruptor::{
 
 use crate::compare::cases::ROOM;
 use crate::compare::measure::ring;
-use crate::compare::runtimes::families::ring_traffic;
 use crate::compare::runtimes::rings::{Traffic, expected};
 use crate::measure::harness::Table;
 
 /// The cases that disruptor runs.
-pub const TABLE: Table = ring_traffic!(|s, traffic| Ok(ring(s, traffic, pass)));
+pub const TABLE: Table = &[
+    ("ring-batch-", |s| Ok(ring(s, Traffic::BATCHES, pass))),
+    ("ring-", |s| Ok(ring(s, Traffic::SINGLE, pass))),
+    ("ring-park-", |s| Ok(ring(s, Traffic::PARKED, pass))),
+];
 
 /// Nap of a waiting thread. The system makes it longer.
 const NAP: Duration = Duration::from_micros(1);

@@ -49,8 +49,7 @@ macro_rules! with_tasks {
                 Ok(measure::start_outside(s, || executor.run(async { Instant::now() })))
             }),
             ("spawn-outside", |s| Ok(futures::spawn_outside(s, &$build(s)?))),
-            ("yield-2", |s| Ok(futures::yields(s, &$build(s)?, 2))),
-            ("yield-1000", |s| Ok(futures::yields(s, &$build(s)?, 1000))),
+            ("yield-", |s| Ok(futures::yields(s, &$build(s)?))),
             ("ping-pong", |s| Ok(futures::ping_pong(s, &$build(s)?))),
             ("parked-memory", |s| futures::parked_memory(s, &$build(s)?)),
             ("wait-once", |s| Ok(futures::wait_once(s, &$build(s)?))),
@@ -200,8 +199,8 @@ pub fn spawn_outside<E: Executor>(setting: &Setting, executor: &E) -> Measured {
     repeated(setting, |n| time(n, run))
 }
 
-pub fn yields<E: Executor>(setting: &Setting, executor: &E, tasks: usize) -> Measured {
-    let each = setting.size(cases::YIELDS);
+pub fn yields<E: Executor>(setting: &Setting, executor: &E) -> Measured {
+    let (each, tasks) = (setting.size(cases::YIELDS), setting.number as usize);
     let turns = move |executor: E, rounds: usize| async move {
         let (ready, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
         let mut others = Vec::new();

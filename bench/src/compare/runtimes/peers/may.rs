@@ -15,7 +15,6 @@ use crate::compare::kernels::{fork, forks};
 use crate::compare::measure::{
     ControlJob, Loot, control_loop, memory_of, start_elsewhere, start_outside,
 };
-use crate::compare::runtimes::families::pipelines;
 use crate::measure::harness::{
     Delay, Measured, Setting, Table, repeated, scale, shared_out, starts, time,
 };
@@ -23,9 +22,7 @@ use crate::measure::work::Work;
 
 /// The cases that may runs. It is not made for a coroutine per fork, so cases with a million
 /// forks are missing.
-pub const TABLES: &[Table] = &[TABLE, pipelines!(busy::pipeline::<May>)];
-
-const TABLE: Table = &[
+pub const TABLE: Table = &[
     ("spawn-join", |s| Ok(inside(s, |s| repeated(s, spawn_join)))),
     ("spawn-join-parked", |s| Ok(inside(s, |s| repeated(s, spawn_join_parked)))),
     ("batch", batch),
@@ -43,14 +40,13 @@ const TABLE: Table = &[
     }),
     ("spawn-outside", spawn_outside),
     ("block-on", spawn_outside),
-    ("yield-2", |s| yields(s, 2)),
-    ("yield-1000", |s| yields(s, 1000)),
+    ("yield-", yields),
     ("ping-pong", |s| Ok(inside(s, |s| repeated(s, ping_pong)))),
     ("parked-memory", parked_memory),
     ("uneven", |s| Ok(inside(s, |s| forks::uneven::<May>(s, &mut ())))),
-    ("join-10us", |s| Ok(inside(s, |s| forks::pair::<May>(s, &mut (), 10)))),
-    ("join-100us", |s| Ok(inside(s, |s| forks::pair::<May>(s, &mut (), 100)))),
-    ("join-1ms", |s| Ok(inside(s, |s| forks::pair::<May>(s, &mut (), 1000)))),
+    ("join-", |s| Ok(inside(s, |s| forks::pair::<May>(s, &mut ())))),
+    ("pipeline-", busy::pipeline::<May>),
+    ("uneven-stages", busy::pipeline::<May>),
     ("wait-once", wait_once),
     ("control-loop", |s| {
         configure(s);
@@ -245,8 +241,8 @@ fn spawn_outside(setting: &Setting) -> anyhow::Result<Measured> {
     Ok(repeated(setting, spawn_join))
 }
 
-fn yields(setting: &Setting, tasks: usize) -> anyhow::Result<Measured> {
-    let each = setting.size(cases::YIELDS);
+fn yields(setting: &Setting) -> anyhow::Result<Measured> {
+    let (each, tasks) = (setting.size(cases::YIELDS), setting.number as usize);
     Ok(inside(setting, move |setting| {
         shared_out(setting, each * tasks, |n| take_turns(each * n as usize, tasks))
     }))

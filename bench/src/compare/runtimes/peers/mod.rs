@@ -17,14 +17,14 @@ use super::Runtime;
 /// All peers, in the order of the tables.
 #[rustfmt::skip]
 pub(super) const RUNTIMES: &[Runtime] = &[
-    Runtime { name: "corosensei", counts: All, tables: &[switches::COROSENSEI] },
-    Runtime { name: "generator", counts: All, tables: &[switches::GENERATOR] },
-    Runtime { name: "chili", counts: All, tables: &[chili::TABLE] },
-    Runtime { name: "rayon", counts: All, tables: rayon::TABLES },
-    Runtime { name: "tokio", counts: All, tables: tokio::TABLES },
-    Runtime { name: "async-executor", counts: All, tables: &[smol::TABLE] },
-    Runtime { name: "may", counts: All, tables: may::TABLES },
-    Runtime { name: "swansong", counts: All, tables: &[swansong::TABLE] },
-    Runtime { name: "disruptor", counts: Threads, tables: &[disruptor::TABLE] },
-    Runtime { name: "parking_lot", counts: Threads, tables: parking_lot::TABLES },
+    Runtime { name: "corosensei", counts: All, table: switches::COROSENSEI },
+    Runtime { name: "generator", counts: All, table: switches::GENERATOR },
+    Runtime { name: "chili", counts: All, table: chili::TABLE },
+    Runtime { name: "rayon", counts: All, table: rayon::TABLE },
+    Runtime { name: "tokio", counts: All, table: tokio::TABLE },
+    Runtime { name: "async-executor", counts: All, table: smol::TABLE },
+    Runtime { name: "may", counts: All, table: may::TABLE },
+    Runtime { name: "swansong", counts: All, table: swansong::TABLE },
+    Runtime { name: "disruptor", counts: Threads, table: disruptor::TABLE },
+    Runtime { name: "parking_lot", counts: Threads, table: parking_lot::TABLE },
 ];

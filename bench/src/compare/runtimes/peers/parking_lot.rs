@@ -3,14 +3,13 @@
 use ::parking_lot::{Mutex, RwLock};
 
 use crate::compare::kernels::busy::{self, Lock, ReadWrite};
-use crate::compare::runtimes::families::contended_locks;
 use crate::compare::runtimes::threads::Threads;
 use crate::measure::harness::Table;
 
 /// The cases that threads run with these locks.
-pub const TABLES: &[Table] = &[
-    contended_locks!(busy::contended::<Threads, Mutex<u64>>),
-    &[("readers-95", busy::readers::<Threads, RwLock<u64>>)],
+pub const TABLE: Table = &[
+    ("contended-", busy::contended::<Threads, Mutex<u64>>),
+    ("readers-95", busy::readers::<Threads, RwLock<u64>>),
 ];
 
 impl Lock for Mutex<u64> {

@@ -16,16 +16,13 @@ use crate::compare::measure::{
     ControlJob, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, control_loop, spin, spin_until,
     start_outside,
 };
-use crate::compare::runtimes::families::{phases, scope_floods};
 use crate::measure::harness::{
     Delay, Measured, Setting, Table, repeated, shared_out, starts, time, timed,
 };
 use crate::measure::work::item;
 
 /// The cases that rayon runs: none with waits, as rayon's jobs cannot wait.
-pub const TABLES: &[Table] = &[TABLE, phases!(phases), scope_floods!(scope_flood)];
-
-const TABLE: Table = with_forks!(Rayon, inside;
+pub const TABLE: Table = with_forks!(Rayon, inside;
     ("spawn-join", |s| inside(s, |s, ()| repeated(s, spawn_join))),
     ("batch", batch),
     ("start-here", |s| inside(s, |s, ()| starts(s, start_here))),
@@ -36,6 +33,8 @@ const TABLE: Table = with_forks!(Rayon, inside;
     }),
     ("spawn-outside", spawn_outside),
     ("block-on", spawn_outside),
+    ("phases-", |s| inside(s, |s, ()| busy::phases::<Rayon>(s))),
+    ("scope-flood-", |s| inside(s, |s, ()| busy::scope_flood::<Rayon>(s))),
     ("sum", sum),
     ("items", items),
     ("control-loop", |s| {
@@ -57,14 +56,6 @@ impl Scopes for Rayon {
             slots.iter_mut().for_each(|slot| scope.spawn(move |_| job(slot)));
         });
     }
-}
-
-fn phases(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
-    inside(setting, |setting, ()| busy::phases::<Rayon>(setting, nanos))
-}
-
-fn scope_flood(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
-    inside(setting, |setting, ()| busy::scope_flood::<Rayon>(setting, nanos))
 }
 
 fn pool(setting: &Setting) -> anyhow::Result<ThreadPool> {

@@ -14,43 +14,26 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::futures::{Executor, with_tasks};
 use crate::compare::cases::{self, ASKED, CONTENDERS, ENDED, ROOM};
 use crate::compare::measure::{ControlJob, contended, control_loop, passed, ring, spread};
-use crate::compare::runtimes::families::{
-    contended_locks, floods, phases, pipelines, ring_traffic, scope_floods,
-};
 use crate::compare::runtimes::rings::Traffic;
 use crate::figures::stops::measured::{self as stops, SIBLINGS};
 use crate::figures::stops::{Guards, Tree};
 use crate::figures::tree::of_a_node;
 use crate::measure::busy::Stint;
-use crate::measure::harness::{Measured, Setting, Size, Table, repeated, time};
+use crate::measure::harness::{Measured, Setting, Table, repeated, time};
 
 mod busy;
 
 /// The cases that tokio runs. It has tasks but no forks.
-pub const TABLES: &[Table] = &[
-    TABLE,
-    ring_traffic!(ring_of_messages),
-    pipelines!(busy::pipeline),
-    phases!(busy::phases),
-    floods!(busy::flood),
-    scope_floods!(busy::flood),
-    contended_locks!(busy::contended),
-    busy::OTHERS,
-];
-
-const TABLE: Table = with_tasks!(build;
+pub const TABLE: Table = with_tasks!(build;
     ("block-on", block_on),
     ("ask", |s| Ok(repeated(s, asks))),
     ("scope", |s| Ok(repeated(s, |n| child_tokens(n, s.size(SIBLINGS))))),
-    ("cancel-10k", |s| Ok(cancelled(s, cases::CANCELLED_TREE))),
-    ("cancel-100k", |s| Ok(cancelled(s, cases::CANCELLED_FOREST))),
-    ("cancel-waiting-10k", |s| cancelled_with_waiters(s, cases::CANCELLED_TREE)),
-    ("cancel-waiting-100k", |s| cancelled_with_waiters(s, cases::CANCELLED_FOREST)),
+    ("cancel-", |s| Ok(cancelled(s))),
+    ("cancel-waiting-", cancelled_with_waiters),
     ("mutex", |s| on(s, |s, tokio| repeated(s, |n| tokio.run(locks(n))))),
     ("mutex-64", |s| on(s, |s, tokio| contended(s, |each| tokio.run(lock_often(each))))),
     ("mutex-64-spread", |s| on(s, |s, tokio| spread(s, |each| tokio.run(lock_often(each))))),
-    ("channel-1", |s| on(s, |s, tokio| passed(s, |values| tokio.run(pass(values, 1))))),
-    ("channel-4", |s| on(s, |s, tokio| passed(s, |values| tokio.run(pass(values, 4))))),
+    ("channel-", |s| on(s, |s, tokio| passed(s, |values, senders| tokio.run(pass(values, senders))))),
     ("guard", stops::guard::<TaskTracker>),
     ("guard-outside", stops::guard::<TaskTracker>),
     ("guard-outside-late", stops::late_guard::<TaskTracker>),
@@ -59,6 +42,18 @@ const TABLE: Table = with_tasks!(build;
     ("child", stops::child::<CancellationToken>),
     ("child-siblings", stops::child_with_siblings::<CancellationToken>),
     ("shut-down-10k", stops::shut_down::<CancellationToken>),
+    ("ring-batch-", |s| ring_of_messages(s, Traffic::BATCHES)),
+    ("ring-", |s| ring_of_messages(s, Traffic::SINGLE)),
+    ("ring-park-", |s| ring_of_messages(s, Traffic::PARKED)),
+    ("pipeline-", busy::pipeline),
+    ("uneven-stages", busy::pipeline),
+    ("phases-", busy::phases),
+    ("flood-", busy::flood),
+    ("scope-flood-", busy::flood),
+    ("contended-", busy::contended),
+    ("readers-95", busy::readers),
+    ("many-senders", busy::many_senders),
+    ("request-reply", busy::request_reply),
     ("control-loop", |s| {
         let Tokio(runtime) = build(s)?;
         control_loop(s, |job: ControlJob| drop(runtime.spawn(async { job.run() })))
@@ -161,8 +156,8 @@ fn tokens(count: usize) -> Vec<CancellationToken> {
     tokens
 }
 
-fn cancelled(setting: &Setting, size: Size) -> Measured {
-    of_a_node(setting, setting.size(size), ASKED, |count| {
+fn cancelled(setting: &Setting) -> Measured {
+    of_a_node(setting, setting.size(cases::cancelled(setting.number)), ASKED, |count| {
         let tokens = tokens(count);
         let began = Instant::now();
         tokens[0].cancel();
@@ -172,9 +167,9 @@ fn cancelled(setting: &Setting, size: Size) -> Measured {
     })
 }
 
-fn cancelled_with_waiters(setting: &Setting, size: Size) -> anyhow::Result<Measured> {
+fn cancelled_with_waiters(setting: &Setting) -> anyhow::Result<Measured> {
     let runtime = build(setting)?;
-    Ok(of_a_node(setting, setting.size(size), ENDED, |count| {
+    Ok(of_a_node(setting, setting.size(cases::cancelled(setting.number)), ENDED, |count| {
         runtime.run(async move {
             let tokens = tokens(count);
             let waiting = Arc::new(AtomicUsize::new(0));

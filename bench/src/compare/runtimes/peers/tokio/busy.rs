@@ -7,18 +7,12 @@ use tokio::sync::{Barrier, Mutex, RwLock, mpsc};
 use tokio::task::JoinHandle;
 
 use super::build;
-use crate::compare::cases::{BUSY_ROOM, JOBS, PAIRS_PER_WORKER, STAGES, TASKS_PER_WORKER};
-use crate::compare::kernels::busy::{
-    flood_size, job, portion, read_turns, requests, rounds, sent, stages, turns, writes,
-};
+use crate::compare::cases::{self, BUSY_ROOM, JOBS, PAIRS_PER_WORKER, STAGES, TASKS_PER_WORKER};
+use crate::compare::kernels::busy::{job, portion, sized, stages, writes};
 use crate::compare::runtimes::peers::futures::Executor;
 use crate::measure::busy::{Share, busy, busy_with_waits, sampled};
-use crate::measure::harness::{Measured, Setting, Table};
+use crate::measure::harness::{Measured, Setting};
 use crate::measure::work::Work;
-
-/// The cases that are no family.
-pub const OTHERS: Table =
-    &[("readers-95", readers), ("many-senders", many_senders), ("request-reply", request_reply)];
 
 async fn end<T>(task: JoinHandle<T>) -> T {
     task.await.expect("no task panics")
@@ -32,8 +26,8 @@ async fn end_all<T>(tasks: Vec<JoinHandle<T>>) -> Vec<T> {
     results
 }
 
-pub fn pipeline(setting: &Setting, nanos: [u64; STAGES]) -> anyhow::Result<Measured> {
-    let (runtime, (values, stages)) = (build(setting)?, stages(setting, nanos));
+pub fn pipeline(setting: &Setting) -> anyhow::Result<Measured> {
+    let (runtime, (values, stages)) = (build(setting)?, stages(setting));
     Ok(busy(setting, values, || runtime.run(pass(values as u64, stages))))
 }
 
@@ -75,8 +69,9 @@ async fn all(tasks: usize, work: Work) -> u64 {
     done
 }
 
-pub fn phases(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
-    let (runtime, (rounds, work)) = (build(setting)?, rounds(setting, nanos));
+pub fn phases(setting: &Setting) -> anyhow::Result<Measured> {
+    let (runtime, (rounds, work)) =
+        (build(setting)?, sized(setting, cases::rounds(setting.number), setting.number));
     let phases = move || async move {
         let mut done = 0;
         for _ in 0..rounds {
@@ -87,13 +82,14 @@ pub fn phases(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
     Ok(busy(setting, rounds, || runtime.run(phases())))
 }
 
-pub fn flood(setting: &Setting, nanos: u64) -> anyhow::Result<Measured> {
-    let (runtime, (tasks, work)) = (build(setting)?, flood_size(setting, nanos));
+pub fn flood(setting: &Setting) -> anyhow::Result<Measured> {
+    let (runtime, (tasks, work)) = (build(setting)?, sized(setting, cases::FLOOD, setting.number));
     Ok(busy(setting, tasks, || runtime.run(all(tasks, work))))
 }
 
-pub fn contended(setting: &Setting, outside: u64) -> anyhow::Result<Measured> {
-    let (runtime, (turns, outside)) = (build(setting)?, turns(setting, outside));
+pub fn contended(setting: &Setting) -> anyhow::Result<Measured> {
+    let (runtime, (turns, outside)) =
+        (build(setting)?, sized(setting, cases::turns(setting.number), setting.number));
     let count = setting.workers * TASKS_PER_WORKER;
     Ok(busy_with_waits(setting, turns, || runtime.run(lock_often(count, turns, outside))))
 }
@@ -122,8 +118,9 @@ async fn lock_often(count: usize, turns: usize, outside: Work) -> (u64, Vec<Shar
     (*shared.0.lock().await, shares)
 }
 
-fn readers(setting: &Setting) -> anyhow::Result<Measured> {
-    let (runtime, (turns, work)) = (build(setting)?, read_turns(setting));
+pub fn readers(setting: &Setting) -> anyhow::Result<Measured> {
+    let (runtime, (turns, work)) =
+        (build(setting)?, sized(setting, cases::READ_TURNS, cases::READ_WORK));
     let count = setting.workers * TASKS_PER_WORKER;
     Ok(busy_with_waits(setting, turns, || runtime.run(read_often(count, turns, work))))
 }
@@ -158,8 +155,9 @@ async fn read_often(count: usize, turns: usize, work: Work) -> (u64, Vec<Share>)
     (*shared.0.read().await, shares)
 }
 
-fn many_senders(setting: &Setting) -> anyhow::Result<Measured> {
-    let (runtime, (values, work)) = (build(setting)?, sent(setting));
+pub fn many_senders(setting: &Setting) -> anyhow::Result<Measured> {
+    let (runtime, (values, work)) =
+        (build(setting)?, sized(setting, cases::SENT, cases::SENT_WORK));
     let senders = setting.workers * TASKS_PER_WORKER;
     Ok(busy(setting, values, || runtime.run(send_and_compute(senders, values, work))))
 }
@@ -186,8 +184,9 @@ async fn send_and_compute(senders: usize, values: usize, work: Work) -> u64 {
     end(receiver).await
 }
 
-fn request_reply(setting: &Setting) -> anyhow::Result<Measured> {
-    let (runtime, (requests, work)) = (build(setting)?, requests(setting));
+pub fn request_reply(setting: &Setting) -> anyhow::Result<Measured> {
+    let (runtime, (requests, work)) =
+        (build(setting)?, sized(setting, cases::REQUESTS, cases::ANSWER_WORK));
     let pairs = setting.workers * PAIRS_PER_WORKER;
     Ok(busy_with_waits(setting, requests, || runtime.run(ask_and_answer(pairs, requests, work))))
 }
