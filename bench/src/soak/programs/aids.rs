@@ -1,15 +1,11 @@
 //! Helpers of the programs.
 
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use cygnet::{Cancelled, JoinError};
+use cygnet::Cancelled;
 
-use crate::soak::faults::{Fault, Planned};
-use crate::soak::rng::Rng;
+use super::prelude::*;
 
 /// Time limit for waits that should be cut short and not time out.
 pub(crate) const LONG: Duration = Duration::from_secs(1000);
@@ -77,19 +73,37 @@ impl Leaving {
 /// Lets a task do something between two steps: nothing, a yield, a nap, some work.
 pub(crate) fn pause(rng: &mut Rng) -> Result<(), Cancelled> {
     match rng.below(8) {
-        0..=2 => Ok(()),
-        3 => cygnet::yield_now(),
-        4 => cygnet::checkpoint(),
-        5 => cygnet::sleep(rng.micros(200)),
-        6 => {
-            compute(rng.micros(20));
-            Ok(())
-        }
-        _ => {
-            thread::yield_now();
-            Ok(())
-        }
+        0..=2 => {}
+        3 => return cygnet::yield_now(),
+        4 => return cygnet::checkpoint(),
+        5 => return cygnet::sleep(rng.micros(200)),
+        6 => compute(rng.micros(20)),
+        _ => thread::yield_now(),
     }
+    Ok(())
+}
+
+/// Holds for waits that nothing cuts short.
+pub(crate) const UNDISTURBED: &str = "it is never cancelled";
+
+/// A time limit that may pass, of at most `most` microseconds.
+pub(crate) fn limit(rng: &mut Rng, most: u64) -> Duration {
+    Fault::Timeout.count();
+    rng.micros(most)
+}
+
+/// Returns the value of a wait, or `None` if its time was over.
+pub(crate) fn in_time<T>(waited: Result<T, WaitError>) -> Result<Option<T>, WaitError> {
+    match waited {
+        Err(WaitError::TimedOut) => Ok(None),
+        waited => waited.map(Some),
+    }
+}
+
+/// Cancels a task at a random moment.
+pub(crate) fn cancel<T>(task: &Task<T>) {
+    Fault::Cancel.count();
+    task.cancel("at a random moment");
 }
 
 /// The same for a plain thread, which stalls now and then.

@@ -1,18 +1,11 @@
 //! Cancellation at random moments, of tasks in all kinds of waits.
 
 use std::future::pending;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
-use std::thread;
-use std::time::Duration;
 
 use cygnet::ring::sequence::SequenceBarrier;
 use cygnet::sync::{Barrier, Event, Mutex, Receiver, RwLock, Semaphore, Sender, bounded};
 
-use super::Program;
-use super::aids::{LONG, Leaving, Tally, compute, outcome, pause, value};
-use crate::soak::faults::Fault;
-use crate::soak::rng::Rng;
+use super::prelude::*;
 
 /// Objects of waits that never succeed. Afterwards they must be as if no task had waited.
 struct Things {
@@ -122,9 +115,7 @@ fn grow(things: &Arc<Things>, mut rng: Rng, depth: u64, ticket: &mpsc::Sender<()
     let hook = rng.one_in(3).then(|| {
         things.hooks.fetch_add(1, Ordering::Relaxed);
         let told = Arc::clone(&things.told);
-        cygnet::on_cancel(move |_| {
-            told.fetch_add(1, Ordering::Relaxed);
-        })
+        cygnet::on_cancel(move |_| _ = told.fetch_add(1, Ordering::Relaxed))
     });
     match handles.pop() {
         Some(task) if rng.one_in(6) => {
@@ -154,28 +145,21 @@ pub(crate) fn tree(p: &mut Program) {
         1 => thread::sleep(p.rng.micros(1500)),
         _ => compute(p.rng.micros(300)),
     }
-    match p.rng.below(4) {
-        0 => {
-            Fault::Drop.count();
-            drop(root);
+    let way = p.rng.below(4);
+    if way == 0 {
+        Fault::Drop.count();
+        drop(root);
+    } else {
+        Fault::Cancel.count();
+        let handle = (way < 3).then(|| root.cancel_handle());
+        match handle {
+            None => root.cancel("enough"),
+            Some(handle) if way == 1 => {
+                thread::spawn(move || handle.cancel("from a thread")).join().expect("it cancels");
+            }
+            Some(handle) => p.handle.block_on(move || handle.cancel("from a task")),
         }
-        1 => {
-            Fault::Cancel.count();
-            let handle = root.cancel_handle();
-            thread::spawn(move || handle.cancel("from a thread")).join().expect("it cancels");
-            outcome(root.join());
-        }
-        2 => {
-            Fault::Cancel.count();
-            let handle = root.cancel_handle();
-            p.handle.block_on(move || handle.cancel("from a task"));
-            outcome(root.join());
-        }
-        _ => {
-            Fault::Cancel.count();
-            root.cancel("enough");
-            outcome(root.join());
-        }
+        outcome(root.join());
     }
     leaving.wait();
     drop(held);
@@ -191,9 +175,7 @@ pub(crate) fn deadlines(p: &mut Program) {
 }
 
 fn limited(tally: &Tally, rng: &mut Rng, depth: u32) {
-    Fault::Timeout.count();
-    let before = tally.begun();
-    let time = rng.micros(1500);
+    let (before, time) = (tally.begun(), limit(rng, 1500));
     let done = cygnet::timeout(time, || {
         let _present = tally.enter();
         cygnet::scope(|s| {
@@ -220,34 +202,28 @@ fn limited(tally: &Tally, rng: &mut Rng, depth: u32) {
 pub(crate) fn shields(p: &mut Program) {
     let count = p.rng.between(1, 6);
     let (tidied, tally) = (Arc::new(AtomicU64::new(0)), Arc::new(Tally::default()));
-    let tasks: Vec<_> = (0..count)
-        .map(|_| {
-            let (tidied, tally, mut own) = (tidied.clone(), tally.clone(), p.rng.split());
-            p.spawn(move || {
-                let _present = tally.enter();
-                if own.one_in(2) {
-                    let kept = cygnet::ignore_cancellation(|| {
-                        cygnet::sleep(own.micros(300)).expect("cancellation is put off");
-                        cygnet::yield_now().expect("cancellation is put off");
-                    });
-                    // `kept` is an error if the cancellation came first.
-                    drop(kept);
-                }
-                assert!(cygnet::park().is_err(), "only cancellation ends the park");
-                let child = cygnet::shield(LONG, || {
-                    cygnet::sleep(own.micros(300)).expect("the shield keeps cancellation out");
-                    value(cygnet::spawn(|| 1).join())
+    let tasks = p.spawn_each(count, |_, mut own| {
+        let (tidied, tally) = (tidied.clone(), tally.clone());
+        move || {
+            let _present = tally.enter();
+            if own.one_in(2) {
+                let kept = cygnet::ignore_cancellation(|| {
+                    cygnet::sleep(own.micros(300)).expect("cancellation is put off");
+                    cygnet::yield_now().expect("cancellation is put off");
                 });
-                tidied
-                    .fetch_add(child.expect("the shield's time limit is long"), Ordering::Relaxed);
-            })
-        })
-        .collect();
+                // `kept` is an error if the cancellation came first.
+                drop(kept);
+            }
+            assert!(cygnet::park().is_err(), "only cancellation ends the park");
+            let child = cygnet::shield(LONG, || {
+                cygnet::sleep(own.micros(300)).expect("the shield keeps cancellation out");
+                value(cygnet::spawn(|| 1).join())
+            });
+            tidied.fetch_add(child.expect("the shield's time limit is long"), Ordering::Relaxed);
+        }
+    });
     thread::sleep(p.rng.micros(800));
-    for task in &tasks {
-        Fault::Cancel.count();
-        task.cancel("put things in order");
-    }
+    tasks.iter().for_each(cancel);
     let ended = tasks.into_iter().filter_map(|task| outcome(task.join())).count() as u64;
     assert_eq!(tidied.load(Ordering::Relaxed), ended);
     assert_eq!(tally.assert_balanced(), ended, "a task that began did not reach its end");

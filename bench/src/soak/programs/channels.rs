@@ -1,25 +1,15 @@
 //! Channels: each value is received once, is still in the channel, or was given back.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use cygnet::sync::{self, BroadcastRecvError, Receiver, Sender};
 
-use cygnet::sync::{self, BroadcastRecvError, Receiver, Sender, WaitError};
-
-use super::Program;
-use super::aids::{outcome, pause, stall, value};
-use crate::soak::faults::Fault;
-use crate::soak::rng::Rng;
+use super::prelude::*;
 
 /// Sends numbers that no other task sends. Returns the numbers that were accepted.
 fn send(sender: &Sender<u64>, first: u64, count: u64, rng: &mut Rng) -> Vec<u64> {
     let mut sent = Vec::new();
     for value in first..first + count {
         let refused = match rng.below(4) {
-            0 => {
-                Fault::Timeout.count();
-                sender.send_timeout(value, rng.micros(300)).err()
-            }
+            0 => sender.send_timeout(value, limit(rng, 300)).err(),
             1 => match cygnet::wait(sender.send_async(value)) {
                 Ok(refused) => refused.err(),
                 // The value was dropped with the future.
@@ -46,21 +36,15 @@ fn send(sender: &Sender<u64>, first: u64, count: u64, rng: &mut Rng) -> Vec<u64>
 fn receive(receiver: &Receiver<u64>, rng: &mut Rng, received: &std::sync::Mutex<Vec<u64>>) {
     loop {
         let value = match rng.below(4) {
-            0 => {
-                Fault::Timeout.count();
-                receiver.recv_timeout(rng.micros(300))
-            }
+            0 => receiver.recv_timeout(limit(rng, 300)),
             1 => match cygnet::wait(receiver.recv_async()) {
                 Ok(value) => value,
                 Err(_) => return,
             },
             _ => receiver.recv(),
         };
-        match value {
-            Ok(value) => received.lock().expect("no holder panics").push(value),
-            Err(WaitError::TimedOut) => {}
-            Err(_) => return,
-        }
+        let Ok(value) = in_time(value) else { return };
+        received.lock().expect("no holder panics").extend(value);
         drop(pause(rng));
     }
 }
@@ -72,26 +56,21 @@ pub(crate) fn channel(p: &mut Program) {
     };
     let received = Arc::new(std::sync::Mutex::new(Vec::new()));
     let count = p.rng.between(1, 40);
-    let senders: Vec<_> = (0..p.rng.between(1, 5))
-        .map(|number| {
-            let (sender, mut rng) = (sender.clone(), p.rng.split());
-            p.spawn(move || send(&sender, number * 1000, count, &mut rng))
-        })
-        .collect();
-    let receivers: Vec<_> = (0..p.rng.between(1, 5))
-        .map(|_| {
-            let (receiver, received) = (receiver.clone(), received.clone());
-            let mut rng = p.rng.split();
-            p.spawn(move || receive(&receiver, &mut rng, &received))
-        })
-        .collect();
+    let (senders, receivers) = (p.rng.between(1, 5), p.rng.between(1, 5));
+    let senders = p.spawn_each(senders, |number, mut rng| {
+        let sender = sender.clone();
+        move || send(&sender, number * 1000, count, &mut rng)
+    });
+    let receivers = p.spawn_each(receivers, |_, mut rng| {
+        let (receiver, received) = (receiver.clone(), received.clone());
+        move || receive(&receiver, &mut rng, &received)
+    });
     // A cancelled receiver takes no value with it. A value that was received and then dropped
     // would be missing.
     for task in &receivers {
         if p.rng.one_in(3) {
-            Fault::Cancel.count();
             thread::sleep(p.rng.micros(300));
-            task.cancel("at a random moment");
+            cancel(task);
         }
     }
     let stalled = p.rng.one_in(4);
@@ -140,10 +119,7 @@ pub(crate) fn others(p: &mut Program) {
             loop {
                 match heard.recv() {
                     Ok(value) => {
-                        assert_eq!(
-                            value, expected,
-                            "values must come in order, none of them twice"
-                        );
+                        assert_eq!(value, expected, "values must come in order, and once");
                         expected += 1;
                         number += 1;
                     }

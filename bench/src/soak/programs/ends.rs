@@ -1,16 +1,8 @@
 //! Runtimes made by the programs: their ends, and a shortage of stacks.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
+use cygnet::Runtime;
 
-use cygnet::{Runtime, Task};
-
-use super::Program;
-use super::aids::{LONG, Tally, outcome, pause, stall, value};
-use crate::soak::faults::Fault;
-use crate::soak::rng::Rng;
+use super::prelude::*;
 
 pub(crate) fn ends(p: &mut Program) {
     let builder = Runtime::builder().workers(p.rng.count(1, 4)).max_blocking_threads(2);
@@ -45,11 +37,8 @@ pub(crate) fn ends(p: &mut Program) {
         0 => {
             let report = runtime.shutdown(LONG);
             assert!(report.is_in_time(), "{report}");
-            assert_eq!(
-                finished.load(Ordering::Relaxed),
-                guarded,
-                "the shutdown must wait for guarded tasks"
-            );
+            let finished = finished.load(Ordering::Relaxed);
+            assert_eq!(finished, guarded, "the shutdown must wait for guarded tasks");
         }
         1 => {
             Fault::InFlight.count();
@@ -62,12 +51,8 @@ pub(crate) fn ends(p: &mut Program) {
                 s.spawn(move || drop(runtime));
                 // A late spawn fails and gives its closure back.
                 for number in 0..20u64 {
-                    match handle.spawn(move || number) {
-                        Ok(late) => {
-                            outcome(late.join());
-                        }
-                        Err(_) => break,
-                    }
+                    let Ok(late) = handle.spawn(move || number) else { break };
+                    outcome(late.join());
                 }
             });
         }
@@ -119,17 +104,16 @@ pub(crate) fn stacks(p: &mut Program) {
     let runtime = runtime.build().expect("a runtime can be built");
     let tally = Arc::new(Tally::default());
     let count = p.rng.between(1, 40);
-    let naps: Vec<_> = (0..count)
-        .map(|_| {
-            let (tally, mut rng) = (tally.clone(), p.rng.split());
-            runtime.spawn(move || {
-                let _present = tally.enter();
-                for _ in 0..rng.below(4) {
-                    pause(&mut rng).expect("it is never cancelled");
-                }
-            })
+    let nap = |_| {
+        let (tally, mut rng) = (tally.clone(), p.rng.split());
+        runtime.spawn(move || {
+            let _present = tally.enter();
+            for _ in 0..rng.below(4) {
+                pause(&mut rng).expect(UNDISTURBED);
+            }
         })
-        .collect();
+    };
+    let naps: Vec<_> = (0..count).map(nap).collect();
     let (seed, depth) = (p.rng.next(), p.rng.between(1, 3));
     runtime.block_on(|| family(&tally, Rng::new(seed), depth));
     naps.into_iter().for_each(|task| value(task.join()));
@@ -142,7 +126,7 @@ pub(crate) fn stacks(p: &mut Program) {
 /// Generations of tasks that wait for each other. A waiting task lends its stack.
 fn family(tally: &Tally, mut rng: Rng, depth: u64) {
     let _present = tally.enter();
-    pause(&mut rng).expect("it is never cancelled");
+    pause(&mut rng).expect(UNDISTURBED);
     if depth > 0 {
         cygnet::scope(|s| {
             for _ in 0..rng.between(1, 3) {

@@ -1,15 +1,10 @@
 //! Forks, loops and scopes, and panics in them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use cygnet::par;
 
-use super::Program;
-use super::aids::{Leaving, Tally, outcome, pause, value};
-use crate::soak::faults::{is_planned, panic_as_planned};
-use crate::soak::rng::Rng;
+use super::prelude::*;
 
 /// Computes the same tree twice: by forks and by plain calls.
 pub(crate) fn joins(p: &mut Program) {
@@ -22,7 +17,7 @@ fn tree(seed: u64, depth: u32, forks: bool) -> u64 {
     let mut rng = Rng::new(seed);
     if depth == 0 || rng.one_in(9) {
         if forks {
-            pause(&mut rng).expect("it is never cancelled");
+            pause(&mut rng).expect(UNDISTURBED);
         }
         return seed >> 20;
     }
@@ -81,7 +76,7 @@ fn nest(tally: &Tally, mut rng: Rng, depth: u64) -> u64 {
             let mut own = rng.split();
             let child = move || {
                 let _present = (tally.enter(), present.enter());
-                pause(&mut own).expect("it is never cancelled");
+                pause(&mut own).expect(UNDISTURBED);
                 if depth > 0 && own.one_in(2) {
                     counted.fetch_add(nest(tally, own, depth - 1), Ordering::Relaxed);
                 }
@@ -98,7 +93,7 @@ fn nest(tally: &Tally, mut rng: Rng, depth: u64) -> u64 {
                 _ => drop(s.spawn(child)),
             }
             if rng.one_in(4) {
-                pause(&mut rng).expect("it is never cancelled");
+                pause(&mut rng).expect(UNDISTURBED);
             }
         }
         children
@@ -118,7 +113,7 @@ pub(crate) fn panics(p: &mut Program) {
     let bad: Vec<bool> = (0..count).map(|_| rng.one_in(3)).collect();
     let body = |bad: bool, mut rng: Rng, tally: &Tally| {
         let _present = tally.enter();
-        pause(&mut rng).expect("it is never cancelled");
+        pause(&mut rng).expect(UNDISTURBED);
         if bad {
             panic_as_planned();
         }

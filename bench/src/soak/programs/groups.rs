@@ -1,20 +1,13 @@
 //! Groups, actors, and `all`, `any` and `all_fail_fast`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
+use cygnet::{CallError, TaskActor, TaskError, TaskGroup};
 
-use cygnet::{CallError, JoinError, TaskActor, TaskError, TaskGroup};
-
-use super::Program;
-use super::aids::{LONG, Tally, outcome, pause, stall, value};
-use crate::soak::faults::{Fault, Planned, panic_as_planned};
+use super::prelude::*;
 
 pub(crate) fn group(p: &mut Program) {
     let tally = Arc::new(Tally::default());
-    let mut group = match TaskGroup::<u64>::fallible_detached(&p.handle) {
-        Ok(group) => group,
-        Err(_) => panic!("the runtime of the program has ended before it"),
+    let Ok(mut group) = TaskGroup::<u64>::fallible_detached(&p.handle) else {
+        panic!("the runtime of the program has ended before it");
     };
     let fast = p.rng.one_in(2);
     if fast {
@@ -76,41 +69,36 @@ pub(crate) fn actor(p: &mut Program) {
             (actor, owner)
         })
     };
-    let tasks: Vec<_> = (0..callers)
-        .map(|_| {
-            let (actor, done, mut rng) = (actor.clone(), done.clone(), p.rng.split());
-            p.spawn(move || {
-                for _ in 0..calls {
-                    let (counted, mut own) = (done.clone(), rng.split());
-                    let mut message = move |sum: &mut u64| {
-                        *sum += 1;
-                        counted.fetch_add(1, Ordering::Relaxed);
-                        drop(pause(&mut own));
-                        if deadly && own.one_in(30) {
-                            panic_as_planned();
-                        }
-                        *sum
-                    };
-                    if rng.one_in(3) {
-                        // This fails if the actor has ended by a panic.
-                        let _ = actor.send(move |sum: &mut u64| {
-                            message(sum);
-                        });
-                    } else {
-                        match actor.call(message) {
-                            Ok(sum) => assert!(sum > 0),
-                            Err(CallError::Ended) => assert!(deadly, "the actor ended too early"),
-                            Err(error) => assert!(matches!(error, CallError::Cancelled(_))),
-                        }
+    let tasks = p.spawn_each(callers, |_, mut rng| {
+        let (actor, done) = (actor.clone(), done.clone());
+        move || {
+            for _ in 0..calls {
+                let (counted, mut own) = (done.clone(), rng.split());
+                let mut message = move |sum: &mut u64| {
+                    *sum += 1;
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    drop(pause(&mut own));
+                    if deadly && own.one_in(30) {
+                        panic_as_planned();
                     }
-                    drop(pause(&mut rng));
+                    *sum
+                };
+                if rng.one_in(3) {
+                    // This fails if the actor has ended by a panic.
+                    let _ = actor.send(move |sum: &mut u64| _ = message(sum));
+                } else {
+                    match actor.call(message) {
+                        Ok(sum) => assert!(sum > 0),
+                        Err(CallError::Ended) => assert!(deadly, "the actor ended too early"),
+                        Err(error) => assert!(matches!(error, CallError::Cancelled(_))),
+                    }
                 }
-            })
-        })
-        .collect();
+                drop(pause(&mut rng));
+            }
+        }
+    });
     if p.rng.one_in(4) {
-        Fault::Cancel.count();
-        tasks[0].cancel("at a random moment");
+        cancel(&tasks[0]);
     }
     for task in tasks {
         outcome(task.join());

@@ -2,24 +2,16 @@
 //! together.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
-use cygnet::Task;
-use cygnet::sync::{Barrier, Condvar, Event, Mutex, RwLock, Semaphore, WaitError};
+use cygnet::sync::{Barrier, Condvar, Event, Mutex, RwLock, RwLockWriteGuard, Semaphore};
 
-use super::Program;
-use super::aids::{outcome, pause, stall, value};
-use crate::soak::faults::{Fault, panic_as_planned};
-use crate::soak::rng::Rng;
+use super::prelude::*;
 
 /// Cancels some of the tasks, and returns the results of all.
 fn disturb<T>(rng: &mut Rng, tasks: Vec<Task<T>>) -> Vec<Option<T>> {
     for task in &tasks {
         if rng.one_in(6) {
-            Fault::Cancel.count();
-            task.cancel("at a random moment");
+            cancel(task);
             thread::sleep(rng.micros(50));
         }
     }
@@ -36,41 +28,30 @@ pub(crate) fn mutex(p: &mut Program) {
         between();
         pair.1 += 1;
     };
-    let spawned = (0..tasks).map(|_| {
-        let (pair, done, mut rng) = (pair.clone(), done.clone(), p.rng.split());
-        p.spawn(move || {
+    let spawned = p.spawn_each(tasks, |_, mut rng| {
+        let (pair, done) = (pair.clone(), done.clone());
+        move || {
             for _ in 0..times {
-                let mut after = rng.split();
-                let mut between = || drop(pause(&mut after));
-                match rng.below(8) {
-                    0 => {
-                        Fault::Timeout.count();
-                        match pair.lock_timeout(rng.micros(100)) {
-                            Ok(mut guard) => step(&mut guard, &done, &mut between),
-                            Err(WaitError::TimedOut) => {}
-                            Err(_) => return,
-                        }
-                    }
+                let (mut after, way) = (rng.split(), rng.below(8));
+                let guard = match way {
+                    0 => in_time(pair.lock_timeout(limit(&mut rng, 100))),
                     1 => {
                         let Ok(mut guard) = cygnet::wait(pair.lock_async()) else { return };
-                        step(&mut guard, &done, &mut between);
+                        step(&mut guard, &done, &mut || drop(pause(&mut after)));
+                        continue;
                     }
-                    2 => {
-                        let Some(mut guard) = pair.try_lock() else { continue };
-                        step(&mut guard, &done, &mut between);
-                    }
-                    _ => {
-                        let Ok(mut guard) = pair.lock() else { return };
-                        step(&mut guard, &done, &mut between);
-                        if rng.one_in(200) {
-                            panic_as_planned();
-                        }
-                    }
+                    2 => Ok(pair.try_lock()),
+                    _ => pair.lock().map(Some).map_err(WaitError::from),
+                };
+                let Ok(guard) = guard else { return };
+                let Some(mut guard) = guard else { continue };
+                step(&mut guard, &done, &mut || drop(pause(&mut after)));
+                if way > 2 && rng.one_in(200) {
+                    panic_as_planned();
                 }
             }
-        })
+        }
     });
-    let spawned: Vec<_> = spawned.collect();
     thread::scope(|s| {
         for _ in 0..p.rng.below(3) {
             let mut rng = p.rng.split();
@@ -94,47 +75,35 @@ pub(crate) fn rwlock(p: &mut Program) {
     let (tasks, times) = (p.rng.between(2, 8), p.rng.between(1, 30));
     let pair = Arc::new(RwLock::new((0u64, 0u64)));
     let written = Arc::new(AtomicU64::new(0));
-    let spawned: Vec<_> = (0..tasks)
-        .map(|_| {
-            let (pair, written, mut rng) = (pair.clone(), written.clone(), p.rng.split());
-            p.spawn(move || {
-                for _ in 0..times {
-                    if rng.one_in(3) {
-                        let Ok(mut guard) = pair.write() else { return };
-                        guard.0 += 1;
-                        drop(pause(&mut rng));
-                        guard.1 += 1;
-                        written.fetch_add(1, Ordering::Relaxed);
-                        if rng.one_in(2) {
-                            let guard = cygnet::sync::RwLockWriteGuard::downgrade(guard);
-                            assert_eq!(guard.0, guard.1);
-                        }
-                    } else {
-                        Fault::Timeout.count();
-                        let guard = if rng.one_in(3) {
-                            pair.read_timeout(rng.micros(200))
-                        } else {
-                            pair.read().map_err(WaitError::from)
-                        };
-                        match guard {
-                            Ok(guard) => {
-                                let seen = guard.0;
-                                assert_eq!(guard.1, seen, "a reader sees a half-finished write");
-                                drop(pause(&mut rng));
-                                assert_eq!(
-                                    (guard.0, guard.1),
-                                    (seen, seen),
-                                    "a writer came during the read"
-                                );
-                            }
-                            Err(WaitError::TimedOut) => {}
-                            Err(_) => return,
-                        }
+    let spawned = p.spawn_each(tasks, |_, mut rng| {
+        let (pair, written) = (pair.clone(), written.clone());
+        move || {
+            for _ in 0..times {
+                if rng.one_in(3) {
+                    let Ok(mut guard) = pair.write() else { return };
+                    guard.0 += 1;
+                    drop(pause(&mut rng));
+                    guard.1 += 1;
+                    written.fetch_add(1, Ordering::Relaxed);
+                    if rng.one_in(2) {
+                        let guard = RwLockWriteGuard::downgrade(guard);
+                        assert_eq!(guard.0, guard.1);
                     }
+                    continue;
                 }
-            })
-        })
-        .collect();
+                let guard = match rng.one_in(3) {
+                    true => pair.read_timeout(limit(&mut rng, 200)),
+                    false => pair.read().map_err(WaitError::from),
+                };
+                let Ok(guard) = in_time(guard) else { return };
+                let Some(guard) = guard else { continue };
+                let seen = guard.0;
+                assert_eq!(guard.1, seen, "a reader sees a half-finished write");
+                drop(pause(&mut rng));
+                assert_eq!((guard.0, guard.1), (seen, seen), "a writer came during the read");
+            }
+        }
+    });
     disturb(&mut p.rng, spawned);
     let written = written.load(Ordering::Relaxed);
     assert_eq!(*pair.try_write().expect("it is free"), (written, written));
@@ -145,38 +114,29 @@ pub(crate) fn semaphore(p: &mut Program) {
     let (tasks, times) = (p.rng.between(1, 10), p.rng.between(1, 20));
     let semaphore = Arc::new(Semaphore::new(permits));
     let held = Arc::new(AtomicU64::new(0));
-    let spawned: Vec<_> = (0..tasks)
-        .map(|_| {
-            let (semaphore, held, mut rng) = (semaphore.clone(), held.clone(), p.rng.split());
-            p.spawn(move || {
-                for _ in 0..times {
-                    let many = rng.count(1, permits);
-                    let permit = match rng.below(3) {
-                        0 => semaphore.acquire_many(many),
-                        1 => {
-                            Fault::Timeout.count();
-                            semaphore.acquire_timeout(many, rng.micros(200))
-                        }
-                        _ => match cygnet::wait(semaphore.acquire_async(many)) {
-                            Ok(permit) => permit,
-                            Err(_) => return,
-                        },
-                    };
-                    match permit {
-                        Ok(permit) => {
-                            let before = held.fetch_add(many as u64, Ordering::Relaxed);
-                            assert!(before + many as u64 <= permits as u64, "too many permits");
-                            drop(pause(&mut rng));
-                            held.fetch_sub(many as u64, Ordering::Relaxed);
-                            drop(permit);
-                        }
-                        Err(WaitError::TimedOut) => {}
+    let spawned = p.spawn_each(tasks, |_, mut rng| {
+        let (semaphore, held) = (semaphore.clone(), held.clone());
+        move || {
+            for _ in 0..times {
+                let many = rng.count(1, permits);
+                let permit = match rng.below(3) {
+                    0 => semaphore.acquire_many(many),
+                    1 => semaphore.acquire_timeout(many, limit(&mut rng, 200)),
+                    _ => match cygnet::wait(semaphore.acquire_async(many)) {
+                        Ok(permit) => permit,
                         Err(_) => return,
-                    }
-                }
-            })
-        })
-        .collect();
+                    },
+                };
+                let Ok(permit) = in_time(permit) else { return };
+                let Some(permit) = permit else { continue };
+                let before = held.fetch_add(many as u64, Ordering::Relaxed);
+                assert!(before + many as u64 <= permits as u64, "too many permits");
+                drop(pause(&mut rng));
+                held.fetch_sub(many as u64, Ordering::Relaxed);
+                drop(permit);
+            }
+        }
+    });
     disturb(&mut p.rng, spawned);
     assert_eq!(semaphore.available_permits(), permits, "all permits must come back");
 }
@@ -188,7 +148,7 @@ pub(crate) fn barrier(p: &mut Program) {
     let arrived = Arc::new(arrived);
     let pass = move |shared: &(Barrier, AtomicU64, Event), round: u64| {
         arrived.fetch_add(1, Ordering::Relaxed);
-        if shared.0.wait().expect("it is never cancelled").is_leader() {
+        if shared.0.wait().expect(UNDISTURBED).is_leader() {
             leaders.fetch_add(1, Ordering::Relaxed);
         }
         let (came, led) = (arrived.load(Ordering::Relaxed), leaders.load(Ordering::Relaxed));
@@ -196,18 +156,16 @@ pub(crate) fn barrier(p: &mut Program) {
         assert!(led <= round + 2, "{led} leaders in round {round}");
         (came, led)
     };
-    let spawned: Vec<_> = (0..tasks)
-        .map(|_| {
-            let (shared, pass, mut rng) = (shared.clone(), pass.clone(), p.rng.split());
-            p.spawn(move || {
-                for round in 0..rounds {
-                    drop(pause(&mut rng));
-                    pass(&shared, round);
-                }
-                shared.2.wait().expect("it will be set");
-            })
-        })
-        .collect();
+    let spawned = p.spawn_each(tasks as u64, |_, mut rng| {
+        let (shared, pass) = (shared.clone(), pass.clone());
+        move || {
+            for round in 0..rounds {
+                drop(pause(&mut rng));
+                pass(&shared, round);
+            }
+            shared.2.wait().expect("it will be set");
+        }
+    });
     for round in 0..rounds {
         stall(&mut p.rng);
         pass(&shared, round);
@@ -225,29 +183,25 @@ pub(crate) fn condvar(p: &mut Program) {
     let queue: Queue = (Mutex::default(), Condvar::new(), Condvar::new());
     queue.0.try_lock().expect("it is free").1 = producers * items;
     let queue = Arc::new(queue);
-    let producing: Vec<_> = (0..producers)
-        .map(|producer| {
-            let (queue, mut rng) = (queue.clone(), p.rng.split());
-            p.spawn(move || {
-                let (state, more, less) = &*queue;
-                for item in 0..items {
-                    drop(pause(&mut rng));
-                    let mut guard = state.lock().expect("it is never cancelled");
-                    less.wait_while(&mut guard, |state| state.0.len() >= room)
-                        .expect("it is never cancelled");
-                    guard.0.push_back(producer * 1000 + item);
-                    drop(guard);
-                    more.notify_one();
-                }
-            })
-        })
-        .collect();
-    let taking: Vec<_> = (0..p.rng.between(1, 3))
-        .map(|_| {
-            let (queue, mut rng) = (queue.clone(), p.rng.split());
-            p.spawn(move || take(&queue, &mut rng))
-        })
-        .collect();
+    let producing = p.spawn_each(producers, |producer, mut rng| {
+        let queue = queue.clone();
+        move || {
+            let (state, more, less) = &*queue;
+            for item in 0..items {
+                drop(pause(&mut rng));
+                let mut guard = state.lock().expect(UNDISTURBED);
+                less.wait_while(&mut guard, |state| state.0.len() >= room).expect(UNDISTURBED);
+                guard.0.push_back(producer * 1000 + item);
+                drop(guard);
+                more.notify_one();
+            }
+        }
+    });
+    let takers = p.rng.between(1, 3);
+    let taking = p.spawn_each(takers, |_, mut rng| {
+        let queue = queue.clone();
+        move || take(&queue, &mut rng)
+    });
     producing.into_iter().for_each(|task| value(task.join()));
     let sum: u64 = taking.into_iter().map(|task| value(task.join())).sum();
     let of = |producer| items * producer * 1000 + items * (items - 1) / 2;
@@ -257,18 +211,16 @@ pub(crate) fn condvar(p: &mut Program) {
 /// Takes items until there are no more to come. Returns their sum.
 fn take((state, more, less): &Queue, rng: &mut Rng) -> u64 {
     let mut sum = 0;
-    let mut guard = state.lock().expect("it is never cancelled");
+    let mut guard = state.lock().expect(UNDISTURBED);
     while guard.1 > 0 {
         if let Some(item) = guard.0.pop_front() {
             guard.1 -= 1;
             sum += item;
             less.notify_one();
         } else if rng.one_in(2) {
-            more.wait(&mut guard).expect("it is never cancelled");
+            more.wait(&mut guard).expect(UNDISTURBED);
         } else {
-            Fault::Timeout.count();
-            let wait = more.wait_timeout(&mut guard, rng.micros(500));
-            assert!(matches!(wait, Ok(()) | Err(WaitError::TimedOut)), "{wait:?}");
+            in_time(more.wait_timeout(&mut guard, limit(rng, 500))).expect(UNDISTURBED);
         }
     }
     more.notify_all();

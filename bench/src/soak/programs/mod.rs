@@ -16,6 +16,22 @@ mod planted;
 mod rings;
 mod select;
 
+/// What every program needs.
+mod prelude {
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
+    pub(super) use std::sync::{Arc, mpsc};
+    pub(super) use std::thread;
+    pub(super) use std::time::Duration;
+
+    pub(super) use cygnet::sync::WaitError;
+    pub(super) use cygnet::{JoinError, Task};
+
+    pub(super) use super::super::faults::{Fault, Planned, is_planned, panic_as_planned};
+    pub(super) use super::super::rng::Rng;
+    pub(super) use super::Program;
+    pub(super) use super::aids::*;
+}
+
 use cygnet::{Handle, Task};
 
 use super::rng::Rng;
@@ -37,6 +53,21 @@ impl Program {
             Ok(task) => task,
             Err(_) => panic!("the runtime of the program has ended before it"),
         }
+    }
+
+    /// Spawns `count` tasks below the runtime's root. Each gets its number and random numbers of
+    /// its own.
+    #[track_caller]
+    fn spawn_each<T, F>(&mut self, count: u64, mut body: impl FnMut(u64, Rng) -> F) -> Vec<Task<T>>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        let spawn = |number| {
+            let rng = self.rng.split();
+            self.spawn(body(number, rng))
+        };
+        (0..count).map(spawn).collect()
     }
 }
 

@@ -1,15 +1,11 @@
 //! Threads outside the runtime: promises, wake-ups, blocking calls, roots of plain threads.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicBool;
 
 use cygnet::sync::Event;
-use cygnet::{JoinError, TaskLocal, Unparker};
+use cygnet::{TaskLocal, Unparker};
 
-use super::Program;
-use super::aids::{Leaving, Tally, outcome, pause, stall, value};
-use crate::soak::faults::{Fault, Planned, panic_as_planned};
+use super::prelude::*;
 
 pub(crate) fn promises(p: &mut Program) {
     let count = p.rng.below(12);
@@ -56,25 +52,24 @@ pub(crate) fn promises(p: &mut Program) {
 pub(crate) fn wakes(p: &mut Program) {
     let (tasks, wakes) = (p.rng.count(1, 6), p.rng.between(1, 30));
     let words: Arc<Vec<AtomicU64>> = Arc::new((0..tasks).map(|_| AtomicU64::new(0)).collect());
-    let (tell, told) = std::sync::mpsc::channel::<(usize, Unparker)>();
-    let parked: Vec<_> = (0..tasks)
-        .map(|number| {
-            let (words, tell, mut rng) = (words.clone(), tell.clone(), p.rng.split());
-            p.spawn(move || {
-                tell.send((number, cygnet::unparker())).expect("it is received");
-                drop(tell);
-                let mut seen = 0;
-                while seen < wakes {
-                    // An earlier unpark has left its permit, so no wake-up is missed.
-                    cygnet::park().expect("it is never cancelled");
-                    let now = words[number].load(Ordering::Acquire);
-                    assert!((seen..=wakes).contains(&now));
-                    seen = now;
-                    drop(pause(&mut rng));
-                }
-            })
-        })
-        .collect();
+    let (tell, told) = mpsc::channel::<(usize, Unparker)>();
+    let parked = p.spawn_each(tasks as u64, |number, mut rng| {
+        let (words, tell) = (words.clone(), tell.clone());
+        move || {
+            let number = number as usize;
+            tell.send((number, cygnet::unparker())).expect("it is received");
+            drop(tell);
+            let mut seen = 0;
+            while seen < wakes {
+                // An earlier unpark has left its permit, so no wake-up is missed.
+                cygnet::park().expect(UNDISTURBED);
+                let now = words[number].load(Ordering::Acquire);
+                assert!((seen..=wakes).contains(&now));
+                seen = now;
+                drop(pause(&mut rng));
+            }
+        }
+    });
     drop(tell);
     let unparkers: Vec<_> = told.iter().collect();
     let over = AtomicBool::new(false);
@@ -208,15 +203,12 @@ pub(crate) fn detached(p: &mut Program) {
                 });
                 task(body).detach();
             }
-            cygnet::yield_now().expect("it is never cancelled");
+            cygnet::yield_now().expect(UNDISTURBED);
             all_there.set();
         });
     });
     drop(last);
     leaving.wait();
-    assert_eq!(
-        sum.load(Ordering::Relaxed),
-        count * mark,
-        "each task must run once, with the inherited value"
-    );
+    let sum = sum.load(Ordering::Relaxed);
+    assert_eq!(sum, count * mark, "each task must run once, with the inherited value");
 }

@@ -1,16 +1,9 @@
 //! Rings of items, and rings of sequence numbers only.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use cygnet::ring;
 use cygnet::ring::sequence::{MultiProducerSequencer, SequenceBarrier};
-use cygnet::sync::WaitError;
 
-use super::Program;
-use super::aids::{pause, value};
-use crate::soak::faults::Fault;
-use crate::soak::rng::Rng;
+use super::prelude::*;
 
 /// An item: the value written by a producer, and its double, written by the first stage.
 type Item = (u64, u64);
@@ -20,15 +13,12 @@ macro_rules! reads {
     ($reader:ident, $rng:ident, |$item:ident| $of:expr) => {{
         let mut sum = 0u64;
         loop {
-            let batch = if $rng.one_in(4) {
-                Fault::Timeout.count();
-                $reader.next_batch_timeout($rng.micros(300))
-            } else {
-                $reader.next_batch()
+            let batch = match $rng.one_in(4) {
+                true => $reader.next_batch_timeout(limit(&mut $rng, 300)),
+                false => $reader.next_batch(),
             };
-            match batch {
-                Ok(batch) => batch.iter().for_each(|$item| sum += $of),
-                Err(WaitError::TimedOut) => {}
+            match in_time(batch) {
+                Ok(batch) => batch.iter().flat_map(|b| b.iter()).for_each(|$item| sum += $of),
                 Err(error) => {
                     assert_eq!(error, WaitError::Closed);
                     return sum;
@@ -58,12 +48,10 @@ pub(crate) fn ring(p: &mut Program) {
     });
     let first = p.spawn(move || reads!(first, rng_b, |item| item.0));
     let second = p.spawn(move || reads!(second, rng_c, |item| item.1));
-    let writing: Vec<_> = (0..producers)
-        .map(|_| {
-            let (lines, mut rng) = (lines.clone(), p.rng.split());
-            p.spawn(move || write(&lines, count, &mut rng))
-        })
-        .collect();
+    let writing = p.spawn_each(producers, |_, mut rng| {
+        let lines = lines.clone();
+        move || write(&lines, count, &mut rng)
+    });
     drop(lines);
     let written: u64 = writing.into_iter().map(|task| value(task.join())).sum();
     value(doubling.join());
@@ -77,17 +65,11 @@ fn write(lines: &ring::MultiProducer<Item>, count: u64, rng: &mut Rng) -> u64 {
     let (mut sum, mut left) = (0, count);
     while left > 0 {
         let many = rng.count(1, 4).min(left as usize);
-        let batch = if rng.one_in(4) {
-            Fault::Timeout.count();
-            lines.claim_timeout(many, rng.micros(300))
-        } else {
-            lines.claim(many)
+        let batch = match rng.one_in(4) {
+            true => lines.claim_timeout(many, limit(rng, 300)),
+            false => lines.claim(many),
         };
-        let mut batch = match batch {
-            Ok(batch) => batch,
-            Err(WaitError::TimedOut) => continue,
-            Err(error) => panic!("the claim failed although the readers exist: {error}"),
-        };
+        let Some(mut batch) = in_time(batch).expect("the readers exist") else { continue };
         if rng.one_in(10) {
             Fault::Unpublished.count();
             continue;
@@ -111,40 +93,34 @@ pub(crate) fn sequence(p: &mut Program) {
     let ring = MultiProducerSequencer::new(&read, size);
     let places: Arc<Vec<AtomicU64>> = Arc::new((0..size).map(|_| AtomicU64::new(0)).collect());
     let (producers, count) = (p.rng.between(1, 4), p.rng.between(1, 80));
-    let writing: Vec<_> = (0..producers)
-        .map(|_| {
-            let (ring, places, mut rng) = (ring.clone(), places.clone(), p.rng.split());
-            p.spawn(move || {
-                let (mut sum, mut left) = (0, count);
-                while left > 0 {
-                    let claim = if rng.one_in(4) {
-                        Fault::Timeout.count();
-                        ring.claim_timeout(rng.count(1, 3).min(size), rng.micros(300))
-                    } else {
-                        ring.claim_up_to(rng.count(1, 3).min(size))
-                    };
-                    let claim = match claim {
-                        Ok(claim) => claim,
-                        Err(WaitError::TimedOut) => continue,
-                        Err(error) => panic!("the ring was closed early: {error}"),
-                    };
-                    drop(pause(&mut rng));
-                    if rng.one_in(8) {
-                        Fault::Unpublished.count();
-                        continue;
-                    }
-                    for number in claim.range() {
-                        let item = rng.below(1000);
-                        places[number as usize % size].store(item, Ordering::Relaxed);
-                        sum += item;
-                    }
-                    left = left.saturating_sub(claim.range().len() as u64);
-                    claim.publish();
+    let writing = p.spawn_each(producers, |_, mut rng| {
+        let (ring, places) = (ring.clone(), places.clone());
+        move || {
+            let (mut sum, mut left) = (0, count);
+            while left > 0 {
+                let timed = rng.one_in(4);
+                let many = rng.count(1, 3).min(size);
+                let claim = match timed {
+                    true => ring.claim_timeout(many, limit(&mut rng, 300)),
+                    false => ring.claim_up_to(many),
+                };
+                let Some(claim) = in_time(claim).expect("the ring is open") else { continue };
+                drop(pause(&mut rng));
+                if rng.one_in(8) {
+                    Fault::Unpublished.count();
+                    continue;
                 }
-                sum
-            })
-        })
-        .collect();
+                for number in claim.range() {
+                    let item = rng.below(1000);
+                    places[number as usize % size].store(item, Ordering::Relaxed);
+                    sum += item;
+                }
+                left = left.saturating_sub(claim.range().len() as u64);
+                claim.publish();
+            }
+            sum
+        }
+    });
     let mut rng = p.rng.split();
     let reading = {
         let (ring, places) = (ring.clone(), places.clone());
@@ -152,15 +128,13 @@ pub(crate) fn sequence(p: &mut Program) {
             let (mut next, mut sum) = (0u64, 0);
             loop {
                 let known = next.wrapping_sub(1);
-                let last = if rng.one_in(3) {
-                    Fault::Timeout.count();
-                    ring.wait_timeout(next, known, rng.micros(500))
-                } else {
-                    ring.wait_until_published(next, known)
+                let last = match rng.one_in(3) {
+                    true => ring.wait_timeout(next, known, limit(&mut rng, 500)),
+                    false => ring.wait_until_published(next, known),
                 };
-                let last = match last {
-                    Ok(last) => last,
-                    Err(WaitError::TimedOut) => continue,
+                let last = match in_time(last) {
+                    Ok(Some(last)) => last,
+                    Ok(None) => continue,
                     Err(error) => {
                         assert_eq!(error, WaitError::Closed);
                         return sum;

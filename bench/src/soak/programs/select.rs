@@ -1,12 +1,8 @@
 //! `select!` over several futures.
 
-use std::time::Duration;
+use cygnet::sync::{self, Event};
 
-use cygnet::sync::{self, Event, WaitError};
-
-use super::Program;
-use super::aids::{pause, value};
-use crate::soak::rng::Rng;
+use super::prelude::*;
 
 /// Two channels, a timer and an event, until both channels are closed. Losing branches must lose
 /// no value.
