@@ -16,6 +16,7 @@ use crate::measure::process::{self, Ending};
 use crate::measure::rounds::{Attempt, Subject};
 use crate::measure::work::Speed;
 use crate::output;
+use crate::report::counted;
 
 /// Time limit of this program's own processes. The longest takes a few seconds.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -58,7 +59,7 @@ impl Subject for Contender {
 
 /// Formats a number of workers.
 pub fn workers(count: usize) -> String {
-    if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") }
+    counted(count as u64, "worker")
 }
 
 /// Returns all requested contenders, in the order of a round.

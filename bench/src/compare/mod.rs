@@ -19,6 +19,25 @@ pub mod runtimes;
 pub mod targets;
 pub mod text;
 
+/// What the kernels and the runtimes need.
+mod prelude {
+    pub(in crate::compare) use std::hint::black_box;
+    pub(in crate::compare) use std::time::{Duration, Instant};
+
+    pub(in crate::compare) use super::cases::{self, *};
+    pub(in crate::compare) use super::kernels::busy::{
+        self, Blocking, Channels, Lock, ReadWrite, Scopes, Slot, Task,
+    };
+    pub(in crate::compare) use super::kernels::data::numbers;
+    pub(in crate::compare) use super::kernels::forks::{self, item_size, with_forks};
+    pub(in crate::compare) use super::kernels::{Fork, Serial, fork, splitmix};
+    pub(in crate::compare) use super::measure::*;
+    pub(in crate::compare) use super::runtimes::rings::Traffic;
+    pub(in crate::compare) use crate::measure::busy::*;
+    pub(in crate::compare) use crate::measure::harness::*;
+    pub(in crate::compare) use crate::measure::work::*;
+}
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 

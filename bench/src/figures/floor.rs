@@ -71,7 +71,7 @@ impl Floor {
 fn rmw(n: u64) -> Duration {
     let word = AtomicU64::new(0);
     let word = black_box(&word);
-    time(n, |_| _ = word.fetch_add(1, Ordering::Relaxed))
+    time(n, |_| word.fetch_add(1, Ordering::Relaxed))
 }
 
 #[inline(never)]

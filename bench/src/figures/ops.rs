@@ -86,16 +86,12 @@ impl Gate {
 
 /// One child at a time, spawned and joined at once, so that it is called in place.
 pub fn spawn_join_in_place(n: u64) -> Duration {
-    time(n, |i| {
-        black_box(cygnet::spawn(move || black_box(i)).join().ok());
-    })
+    time(n, |i| black_box(cygnet::spawn(move || black_box(i)).join().ok()))
 }
 
 /// One `join` at a time, of two closures that do nothing.
 pub fn joins(n: u64) -> Duration {
-    time(n, |i| {
-        black_box(cygnet::join(|| black_box(i), || black_box(i)));
-    })
+    time(n, |i| black_box(cygnet::join(|| black_box(i), || black_box(i))))
 }
 
 /// Nested joins: `n` leaves and `n - 1` forks.
@@ -303,9 +299,7 @@ impl Partner {
 
 /// Spawns from a thread that is not a worker, and waits for the end. Not inside a task.
 pub fn spawn_from_outside(runtime: &Runtime, n: u64) -> Duration {
-    time(n, |i| {
-        black_box(runtime.spawn(move || black_box(i)).join().ok());
-    })
+    time(n, |i| black_box(runtime.spawn(move || black_box(i)).join().ok()))
 }
 
 /// Measures [`spawn_from_outside`].

@@ -233,9 +233,7 @@ pub fn guards_on_two_workers<S: Guards>(of: &S, n: u64) -> Duration {
 pub fn children<T: Tree>(n: u64, siblings: usize) -> Duration {
     let parent = T::default();
     let _siblings: Vec<T> = (0..siblings).map(|_| parent.child()).collect();
-    time(n, |_| {
-        black_box(black_box(&parent).child());
-    })
+    time(n, |_| black_box(black_box(&parent).child()))
 }
 
 /// Children with one guard each; both are made and dropped. A child's first guard is also counted
@@ -325,9 +323,7 @@ pub fn stream_polls(stream: impl Stream, n: u64) -> Duration {
 
 /// Steps of an iterator.
 pub fn steps(mut iterator: impl Iterator, n: u64) -> Duration {
-    time(n, |_| {
-        black_box(black_box(&mut iterator).next());
-    })
+    time(n, |_| black_box(black_box(&mut iterator).next()))
 }
 
 /// Polls of an interrupted future.

@@ -21,24 +21,18 @@ const FAN: usize = 10;
 /// Loads of a word, one after the other: the reference for queries by a handle.
 pub fn loads(n: u64) -> Duration {
     let word = AtomicU32::new(0);
-    time(n, |_| {
-        black_box(black_box(&word).load(Ordering::Acquire));
-    })
+    time(n, |_| black_box(black_box(&word).load(Ordering::Acquire)))
 }
 
 /// Queries by a handle whether a task is cancelled.
 pub fn asks_of_a_handle(n: u64) -> Duration {
     let handle = cygnet::cancel_handle();
-    time(n, |_| {
-        black_box(black_box(&handle).is_cancelled());
-    })
+    time(n, |_| black_box(black_box(&handle).is_cancelled()))
 }
 
 /// Queries whether the calling task is cancelled.
 pub fn asks(n: u64) -> Duration {
-    time(n, |_| {
-        black_box(cygnet::is_cancelled());
-    })
+    time(n, |_| black_box(cygnet::is_cancelled()))
 }
 
 /// Scopes opened and closed while `siblings` siblings wait.
@@ -67,9 +61,7 @@ pub fn scopes(n: u64, siblings: usize) -> Duration {
 
 /// Timeouts around a closure that does nothing.
 pub fn timeouts(n: u64) -> Duration {
-    time(n, |_| {
-        black_box(cygnet::timeout(FAR, || black_box(1)).ok());
-    })
+    time(n, |_| black_box(cygnet::timeout(FAR, || black_box(1)).ok()))
 }
 
 /// Timeouts within an earlier timeout of the same task, where they set no timer.

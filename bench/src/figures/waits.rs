@@ -98,9 +98,7 @@ pub fn selects(n: u64) -> Duration {
 
 /// Calls on a thread for blocking calls.
 pub fn blocking_calls(n: u64) -> Duration {
-    time(n, |i| {
-        black_box(cygnet::blocking(|| black_box(i)));
-    })
+    time(n, |i| black_box(cygnet::blocking(|| black_box(i))))
 }
 
 #[cfg(test)]

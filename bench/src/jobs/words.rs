@@ -64,11 +64,10 @@ impl Tally {
 
     /// The `k` most frequent words; equally frequent words are in the order of their bytes.
     pub(crate) fn top(&self, k: usize) -> Vec<Frequency> {
-        let frequency =
-            |(word, &count): (&Box<str>, _)| Frequency { count, word: word.to_string() };
         let mut words: Vec<_> = self.0.iter().collect();
         words.sort_unstable_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
-        words.into_iter().take(k).map(frequency).collect()
+        let top = words.into_iter().take(k);
+        top.map(|(word, &count)| Frequency { word: word.to_string(), count }).collect()
     }
 }
 

@@ -14,7 +14,9 @@ use super::slope::Fit;
 use super::state::{Failure, Length, State, lock};
 use super::verdict::{self, Row};
 use crate::measure::machine::Machine;
+use crate::measure::text::markdown_line;
 use crate::output;
+use crate::report::counted;
 
 /// The facts about a run that are known beforehand.
 #[derive(Clone)]
@@ -148,10 +150,7 @@ impl Verdict {
         let judged = rows.iter().any(|row| row.by_program.is_some());
         let mut faults = Vec::new();
         if !failures.is_empty() {
-            faults.push(match failures.len() {
-                1 => "1 failure".to_owned(),
-                count => format!("{count} failures"),
-            });
+            faults.push(counted(failures.len() as u64, "failure"));
         }
         if !leaks.is_empty() {
             faults.push(format!("grows beyond its limit: {}", leaks.join(", ")));
@@ -170,11 +169,11 @@ impl Verdict {
 fn programs(text: &mut String, state: &State) {
     text.push_str("| program | runs |\n| --- | ---: |\n");
     for (name, count) in state.counts().filter(|(_, count)| *count > 0) {
-        let _ = writeln!(text, "| {name} | {count} |");
+        text.push_str(&markdown_line(&[name, &count.to_string()]));
     }
     text.push_str("\n| fault | times |\n| --- | ---: |\n");
     for (fault, what) in Fault::ALL {
-        let _ = writeln!(text, "| {what} | {} |", fault.counted());
+        text.push_str(&markdown_line(&[what, &*fault.counted().to_string()]));
     }
 }
 
@@ -182,46 +181,39 @@ fn slopes(text: &mut String, samples: &[Sample], rows: &[Row]) {
     let at_rest = samples.iter().filter(|sample| sample.at_rest).count();
     let _ = writeln!(
         text,
-        "\nOf {} samples {at_rest} were taken at rest, between rounds, when only the lasting runtime exists; the counters are those of \
-             that runtime. The slopes belong to the second half of these samples (Theil and Sen), with the interval of 99 %. The *sure* \
-             growth, the interval's lower end times the programs of the second half, must stay below the limit.\n",
+        "\nOf {} samples {at_rest} were taken at rest, between rounds, when only the lasting runtime \
+         exists; the counters are those of that runtime. The slopes belong to the second half of these \
+         samples (Theil and Sen), with the interval of 99 %. The *sure* growth, the interval's lower end \
+         times the programs of the second half, must stay below the limit.\n",
         samples.len()
     );
     text.push_str(
         "| at rest | first | last | per minute | per program | surely grown | limit | |\n",
     );
     text.push_str("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n");
-    for row in rows {
-        let unit = row.series.unit;
-        let Some(Fit { slope, ends, .. }) = row.by_program else {
-            let _ = writeln!(
-                text,
-                "| {} | | | | | | {} | too few samples |",
-                row.series.name,
-                number(unit, row.series.limit)
-            );
-            continue;
-        };
-        // A run that stood still most of its time has too few samples over time.
-        let per_minute =
-            row.by_minute.map_or_else(String::new, |Fit { slope, low, high, .. }| {
-                let (slope, low, high) =
-                    (number(unit, slope), number(unit, low), number(unit, high));
-                format!("{slope} ({low} to {high})")
-            });
-        let grown = row.by_program.map_or(0.0, |fit| fit.sure_growth()).max(0.0);
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {per_minute} | {} | {} | {} | {} |",
-            row.series.name,
-            number(unit, ends.0),
-            number(unit, ends.1),
-            small(unit, slope),
-            number(unit, grown),
-            number(unit, row.series.limit),
-            if row.leaks() { "**grows**" } else { "ok" }
-        );
+    rows.iter().for_each(|row| text.push_str(&markdown_line(&cells(row))));
+}
+
+/// The cells of a series' line.
+fn cells(row: &Row) -> [String; 8] {
+    let show = |value| number(row.series.unit, value);
+    let mut cells = [const { String::new() }; 8];
+    cells[0] = row.series.name.to_owned();
+    cells[6] = show(row.series.limit);
+    let Some(fit) = row.by_program else {
+        cells[7] = "too few samples".to_owned();
+        return cells;
+    };
+    cells[1] = show(fit.ends.0);
+    cells[2] = show(fit.ends.1);
+    // A run that stood still most of its time has too few samples over time.
+    if let Some(Fit { slope, low, high, .. }) = row.by_minute {
+        cells[3] = format!("{} ({} to {})", show(slope), show(low), show(high));
     }
+    cells[4] = small(row.series.unit, fit.slope);
+    cells[5] = show(fit.sure_growth().max(0.0));
+    cells[7] = if row.leaks() { "**grows**" } else { "ok" }.to_owned();
+    cells
 }
 
 /// Formats a number in a readable unit.

@@ -7,12 +7,8 @@
 use std::iter;
 use std::mem;
 use std::ops::Range;
-use std::time::{Duration, Instant};
 
-use crate::compare::cases::{self, BUSY_ROOM, JOBS, PAIRS_PER_WORKER, STAGES, TASKS_PER_WORKER};
-use crate::measure::busy::{Share, busy, busy_with_waits, sampled};
-use crate::measure::harness::{Measured, Setting, Size};
-use crate::measure::work::Work;
+use crate::compare::prelude::*;
 
 /// A task that may borrow.
 pub type Task<'a, T> = Box<dyn FnOnce() -> T + Send + 'a>;

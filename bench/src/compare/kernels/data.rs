@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Fork, splitmix};
-use crate::measure::work::item;
+use crate::compare::prelude::*;
 
 /// Number of items of a leaf of a sum over memory.
 pub const CHUNK: usize = 16 << 10;

@@ -1,12 +1,8 @@
 //! The cases that are kernels over [`Fork`]: their sizes, repetition and results.
 
-use std::hint::black_box;
-use std::time::Duration;
-
 use super::data::{numbers, quicksort, sum};
 use super::{Fork, data, leaves, search, splitmix};
-use crate::compare::cases;
-use crate::measure::harness::{Measured, Setting, repeated, time, timed, timed_on_copies};
+use crate::compare::prelude::*;
 
 /// See the case `join-empty`.
 pub fn nothing<F: Fork>(setting: &Setting, scope: &mut F::Scope<'_>) -> Measured {

@@ -1,7 +1,6 @@
 //! A few forks with much work below each.
 
-use super::Fork;
-use crate::measure::work::Work;
+use crate::compare::prelude::*;
 
 /// Performs leaves that take 1, 2, 3 ... times `unit`, with forks that halve the list of leaves.
 /// Returns the number of performed leaves.

@@ -1,24 +1,12 @@
 //! cygnet itself. The calls are those of `bench`, and the forks are [`cygnet::join`].
 
-use std::hint::black_box;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 use cygnet::shutdown::Swansong;
 use cygnet::{Unparker, par, sync};
 
 use super::rings::{self, Traffic};
-use crate::compare::cases::{self, ASKED, BUSY_ROOM, CONTENDERS, ENDED, ROOM};
-use crate::compare::kernels::busy::{
-    self, Blocking, Channels, Lock, ReadWrite, Scopes, Slot, Task,
-};
-use crate::compare::kernels::data::numbers;
-use crate::compare::kernels::fork;
-use crate::compare::kernels::forks::{item_size, with_forks};
-use crate::compare::measure::{
-    ControlJob, ELSEWHERE_GAP, ELSEWHERE_WORK, OUTSIDE_GAP, contended, control_loop, passed, ring,
-    spread,
-};
+use crate::compare::prelude::*;
 use crate::figures::ops::{Gate, inside, looped};
 use crate::figures::stops::measured::{self as stops, CHILDREN, SIBLINGS};
 use crate::figures::stops::{
@@ -26,11 +14,6 @@ use crate::figures::stops::{
     interrupted_steps,
 };
 use crate::figures::{balance, memory, ops, tree, waits};
-use crate::measure::busy::{Stint, busy as measure_busy};
-use crate::measure::harness::{
-    Measured, Setting, Table, repeated, shared_out, starts, time, timed,
-};
-use crate::measure::work::{Work, item};
 
 /// The cases that cygnet runs.
 pub const TABLE: Table = with_forks!(Cygnet, forking;
@@ -189,7 +172,7 @@ fn steps(setting: &Setting) -> anyhow::Result<Measured> {
             .expect("it is never cancelled");
         sum
     };
-    inside(setting, |setting| measure_busy(setting, values, pass))
+    inside(setting, |setting| busy(setting, values, pass))
 }
 
 /// A flood of children that are joined by their handles.
@@ -200,7 +183,7 @@ fn flood(setting: &Setting) -> anyhow::Result<Measured> {
         let children: Vec<_> = (0..count as u64).map(spawn).collect();
         children.into_iter().map(|child| child.join().expect("no task panics")).sum()
     };
-    inside(setting, |setting| measure_busy(setting, count, flood))
+    inside(setting, |setting| busy(setting, count, flood))
 }
 
 /// Measures forks inside a task.

@@ -1,16 +1,8 @@
 //! No runtime: plain calls on one thread, the reference for one worker of the runtimes.
 
-use std::hint::black_box;
-
-use crate::compare::cases;
-use crate::compare::kernels::Serial;
-use crate::compare::kernels::data::numbers;
-use crate::compare::kernels::forks::{item_size, with_forks};
-use crate::compare::measure::{ControlJob, control_loop};
+use crate::compare::prelude::*;
 use crate::figures::stops::measured as stops;
 use crate::figures::{tree, waits};
-use crate::measure::harness::{Measured, Setting, Table, repeated, time, timed};
-use crate::measure::work::item;
 
 /// The cases that run without a runtime.
 pub const TABLE: Table = with_forks!(Serial, plainly;

@@ -1,21 +1,10 @@
 //! System threads, without a runtime.
 
-use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
 
-use super::rings::Traffic;
-use crate::compare::cases::{self, CONTENDERS, ROOM};
-use crate::compare::kernels::busy::{self, Blocking, Channels, Lock, Task};
-use crate::compare::kernels::{fork, forks};
-use crate::compare::measure::{
-    ControlJob, Loot, contended, control_loop, memory_of, passed, ring, spread, start_elsewhere,
-    start_outside,
-};
-use crate::measure::busy::Stint;
-use crate::measure::harness::{Measured, Setting, Table, repeated, shared_out, time};
+use crate::compare::prelude::*;
 
 /// The cases that threads run. Cases that would take a thread for each of a million things are
 /// missing.
@@ -103,9 +92,7 @@ fn end<T>(thread: JoinHandle<T>) -> T {
 }
 
 fn spawn_join(setting: &Setting) -> anyhow::Result<Measured> {
-    let spawn = |i| {
-        black_box(thread::spawn(move || black_box(i)).join().ok());
-    };
+    let spawn = |i| black_box(thread::spawn(move || black_box(i)).join().ok());
     Ok(repeated(setting, |n| time(n, spawn)))
 }
 

@@ -5,9 +5,7 @@ use std::num::NonZero;
 use anyhow::Context;
 use chili::{Config, Scope, ThreadPool};
 
-use crate::compare::kernels::Fork;
-use crate::compare::kernels::forks::with_forks;
-use crate::measure::harness::{Measured, Setting, Table};
+use crate::compare::prelude::*;
 
 /// The cases that chili runs.
 pub const TABLE: Table = with_forks!(Chili, inside;

@@ -1,20 +1,16 @@
 //! disruptor, a ring with a consumer thread of its own that spins or sleeps.
 
-use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use ::disruptor::{
     BusySpin, Producer, Sequence, build_multi_producer, build_single_producer,
     wait_strategies::{Sleep, WaitStrategy},
 };
 
-use crate::compare::cases::ROOM;
-use crate::compare::measure::ring;
+use crate::compare::prelude::*;
 use crate::compare::runtimes::rings::{Traffic, expected};
-use crate::measure::harness::Table;
 
 /// The cases that disruptor runs.
 pub const TABLE: Table = &[

@@ -1,21 +1,12 @@
 //! Cases for executors of futures. Their tasks wait on tokio's channels, which work on any
 //! executor.
 
-use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::compare::cases;
-use crate::compare::measure::{
-    ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, memory_of, spin, spin_until,
-};
-use crate::measure::harness::{
-    Delay, Measured, Setting, delays, repeated, scale, shared_out, time,
-};
-use crate::measure::work::Work;
+use crate::compare::prelude::*;
 
 /// An executor with threads of its own.
 pub trait Executor: Clone + Send + Sync + 'static {
@@ -193,9 +184,7 @@ pub fn start_elsewhere<E: Executor>(setting: &Setting, executor: &E) -> Measured
 }
 
 pub fn spawn_outside<E: Executor>(setting: &Setting, executor: &E) -> Measured {
-    let run = |i| {
-        black_box(executor.run(async move { black_box(i) }));
-    };
+    let run = |i| black_box(executor.run(async move { black_box(i) }));
     repeated(setting, |n| time(n, run))
 }
 

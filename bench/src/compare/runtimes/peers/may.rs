@@ -1,24 +1,13 @@
 //! may: stackful coroutines that migrate between threads.
 
-use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use may::coroutine::{self, Coroutine, JoinHandle};
 use may::go;
 use may::sync::{Barrier, Semphore, mpsc};
 
-use crate::compare::cases;
-use crate::compare::kernels::busy::{self, Blocking, Channels, Task};
-use crate::compare::kernels::{fork, forks};
-use crate::compare::measure::{
-    ControlJob, Loot, control_loop, memory_of, start_elsewhere, start_outside,
-};
-use crate::measure::harness::{
-    Delay, Measured, Setting, Table, repeated, scale, shared_out, starts, time,
-};
-use crate::measure::work::Work;
+use crate::compare::prelude::*;
 
 /// The cases that may runs. It is not made for a coroutine per fork, so cases with a million
 /// forks are missing.
@@ -129,9 +118,7 @@ fn inside(
 }
 
 fn spawn_join(n: u64) -> Duration {
-    time(n, |i| {
-        black_box(end(go!(move || black_box(i))));
-    })
+    time(n, |i| black_box(end(go!(move || black_box(i)))))
 }
 
 fn spawn_join_parked(n: u64) -> Duration {

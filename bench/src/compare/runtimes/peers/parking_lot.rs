@@ -2,9 +2,8 @@
 
 use ::parking_lot::{Mutex, RwLock};
 
-use crate::compare::kernels::busy::{self, Lock, ReadWrite};
+use crate::compare::prelude::*;
 use crate::compare::runtimes::threads::Threads;
-use crate::measure::harness::Table;
 
 /// The cases that threads run with these locks.
 pub const TABLE: Table = &[

@@ -1,25 +1,12 @@
 //! rayon, in a pool of its own.
 
-use std::hint::black_box;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::compare::cases;
-use crate::compare::kernels::busy::{self, Scopes, Slot};
-use crate::compare::kernels::data::{CHUNK, numbers};
-use crate::compare::kernels::fork;
-use crate::compare::kernels::forks::{item_size, with_forks};
-use crate::compare::measure::{
-    ControlJob, ELSEWHERE_GAP, ELSEWHERE_LIMIT, ELSEWHERE_WORK, control_loop, spin, spin_until,
-    start_outside,
-};
-use crate::measure::harness::{
-    Delay, Measured, Setting, Table, repeated, shared_out, starts, time, timed,
-};
-use crate::measure::work::item;
+use crate::compare::kernels::data::CHUNK;
+use crate::compare::prelude::*;
 
 /// The cases that rayon runs: none with waits, as rayon's jobs cannot wait.
 pub const TABLE: Table = with_forks!(Rayon, inside;
@@ -124,9 +111,7 @@ fn start_elsewhere(setting: &Setting) -> anyhow::Result<Measured> {
 
 fn spawn_outside(setting: &Setting) -> anyhow::Result<Measured> {
     let pool = pool(setting)?;
-    let install = |i| {
-        black_box(pool.install(|| black_box(i)));
-    };
+    let install = |i| black_box(pool.install(|| black_box(i)));
     Ok(repeated(setting, |n| time(n, install)))
 }
 

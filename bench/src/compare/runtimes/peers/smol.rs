@@ -1,17 +1,14 @@
 //! async-executor, the executor of smol, on threads of its own.
 
-use std::hint::black_box;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
 
 use async_executor::Executor as AsyncExecutor;
 use futures_lite::future;
 use tokio::sync::Notify;
 
 use super::futures::{Executor, with_tasks};
-use crate::compare::measure::{ControlJob, control_loop};
-use crate::measure::harness::{Measured, Setting, Table, repeated, time};
+use crate::compare::prelude::*;
 
 /// The cases that async-executor runs. It has tasks but no forks.
 pub const TABLE: Table = with_tasks!(build;
@@ -75,6 +72,6 @@ impl Executor for Smol {
 
 fn block_on(setting: &Setting) -> anyhow::Result<Measured> {
     let smol = build(setting)?;
-    let nothing = |i| _ = future::block_on(smol.executor.run(async { black_box(i) }));
+    let nothing = |i| future::block_on(smol.executor.run(async { black_box(i) }));
     Ok(repeated(setting, |n| time(n, nothing)))
 }

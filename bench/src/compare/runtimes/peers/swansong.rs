@@ -2,8 +2,8 @@
 
 use swansong::{Guard, Swansong};
 
+use crate::compare::prelude::*;
 use crate::figures::stops::{as_swansong, measured};
-use crate::measure::harness::Table;
 
 as_swansong!(Swansong, Guard);
 

@@ -1,13 +1,10 @@
 //! Coroutines without a scheduler: corosensei, with an inlined switch, and generator, with a
 //! switch by call, which may uses too.
 
-use std::hint::black_box;
-use std::time::Duration;
-
 use corosensei::{Coroutine, Yielder};
 use generator::{Gn, Scope};
 
-use crate::measure::harness::{Measured, Setting, Table, repeated, scale, time};
+use crate::compare::prelude::*;
 
 /// The case that corosensei runs.
 pub const COROSENSEI: Table = &[("switch", corosensei)];

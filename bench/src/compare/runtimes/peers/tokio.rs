@@ -1,9 +1,7 @@
 //! tokio's multi-threaded scheduler.
 
-use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Barrier, Mutex, mpsc};
@@ -12,14 +10,10 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::futures::{Executor, with_tasks};
-use crate::compare::cases::{self, ASKED, CONTENDERS, ENDED, ROOM};
-use crate::compare::measure::{ControlJob, contended, control_loop, passed, ring, spread};
-use crate::compare::runtimes::rings::Traffic;
+use crate::compare::prelude::*;
 use crate::figures::stops::measured::{self as stops, SIBLINGS};
 use crate::figures::stops::{Guards, Tree};
 use crate::figures::tree::of_a_node;
-use crate::measure::busy::Stint;
-use crate::measure::harness::{Measured, Setting, Table, repeated, time};
 
 mod busy;
 
@@ -102,17 +96,13 @@ impl Executor for Tokio {
 
 fn asks(n: u64) -> Duration {
     let token = CancellationToken::new();
-    time(n, |_| {
-        black_box(black_box(&token).is_cancelled());
-    })
+    time(n, |_| black_box(black_box(&token).is_cancelled()))
 }
 
 fn child_tokens(n: u64, siblings: usize) -> Duration {
     let parent = CancellationToken::new();
     let _siblings: Vec<_> = (0..siblings).map(|_| parent.child_token()).collect();
-    time(n, |_| {
-        black_box(parent.child_token());
-    })
+    time(n, |_| black_box(parent.child_token()))
 }
 
 /// A tracker waits for tasks, or for anything else that holds a token.
@@ -268,6 +258,6 @@ async fn pass_messages(traffic: Traffic) {
 
 fn block_on(setting: &Setting) -> anyhow::Result<Measured> {
     let Tokio(runtime) = build(setting)?;
-    let nothing = |i| _ = runtime.block_on(async { black_box(i) });
+    let nothing = |i| runtime.block_on(async { black_box(i) });
     Ok(repeated(setting, |n| time(n, nothing)))
 }

@@ -1,18 +1,13 @@
 //! Computing tasks on tokio: the kernels of [`busy`](crate::compare::kernels::busy) as futures.
 
 use std::sync::Arc;
-use std::time::Instant;
-
 use tokio::sync::{Barrier, Mutex, RwLock, mpsc};
 use tokio::task::JoinHandle;
 
 use super::build;
-use crate::compare::cases::{self, BUSY_ROOM, JOBS, PAIRS_PER_WORKER, STAGES, TASKS_PER_WORKER};
 use crate::compare::kernels::busy::{job, portion, sized, stages, writes};
+use crate::compare::prelude::*;
 use crate::compare::runtimes::peers::futures::Executor;
-use crate::measure::busy::{Share, busy, busy_with_waits, sampled};
-use crate::measure::harness::{Measured, Setting};
-use crate::measure::work::Work;
 
 async fn end<T>(task: JoinHandle<T>) -> T {
     task.await.expect("no task panics")
