@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::slice;
 
 use serde::Serializer;
 
@@ -22,23 +23,17 @@ pub(crate) fn write_checksum_line(
     name: &Path,
 ) -> io::Result<()> {
     let bytes = name.as_os_str().as_bytes();
-    let escaped = bytes.iter().any(|byte| matches!(byte, b'\\' | b'\n' | b'\r'));
-    if escaped {
-        out.write_all(b"\\")?;
-    }
-    write!(out, "{digest}  ")?;
-    if escaped {
-        for byte in bytes {
-            match byte {
-                b'\\' => out.write_all(b"\\\\")?,
-                b'\n' => out.write_all(b"\\n")?,
-                b'\r' => out.write_all(b"\\r")?,
-                byte => out.write_all(&[*byte])?,
-            }
+    fn escape(byte: &u8) -> &[u8] {
+        match byte {
+            b'\\' => &b"\\\\"[..],
+            b'\n' => b"\\n",
+            b'\r' => b"\\r",
+            byte => slice::from_ref(byte),
         }
-    } else {
-        out.write_all(bytes)?;
     }
+    let escaped: Vec<u8> = bytes.iter().flat_map(escape).copied().collect();
+    write!(out, "{}{digest}  ", if escaped == bytes { "" } else { "\\" })?;
+    out.write_all(&escaped)?;
     out.write_all(b"\n")
 }
 
@@ -117,20 +112,16 @@ mod tests {
 
     use super::*;
 
-    fn line(name: &[u8]) -> Vec<u8> {
-        let mut out = Vec::new();
-        write_checksum_line(&mut out, "d1", Path::new(OsStr::from_bytes(name))).unwrap();
-        out
-    }
-
     #[test]
-    fn a_plain_name_is_written_as_it_is() {
-        assert_eq!(line(b" a\tb\xff"), b"d1   a\tb\xff\n");
-    }
-
-    #[test]
-    fn line_breaks_and_backslashes_are_escaped_and_announced() {
-        assert_eq!(line(b"a\nb\rc\\d"), b"\\d1  a\\nb\\rc\\\\d\n");
+    fn line_breaks_and_backslashes_of_a_line_are_escaped_and_announced() {
+        for (name, expected) in [
+            (&b" a\tb\xff"[..], &b"d1   a\tb\xff\n"[..]),
+            (b"a\nb\rc\\d", b"\\d1  a\\nb\\rc\\\\d\n"),
+        ] {
+            let mut out = Vec::new();
+            write_checksum_line(&mut out, "d1", Path::new(OsStr::from_bytes(name))).unwrap();
+            assert_eq!(out, expected);
+        }
     }
 
     #[test]

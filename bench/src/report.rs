@@ -58,20 +58,21 @@ pub(crate) struct Report<'a, T> {
 }
 
 /// Runs `work` on a runtime built from the options, and once more on one worker if they ask for
-/// it.
+/// it. The progress bar counts things called `unit`.
 ///
 /// # Errors
 ///
 /// The runtime cannot be built, or the results of the two runs differ.
 pub(crate) fn measure<'a, T: Outcome>(
     job: &'a str,
+    unit: &str,
     options: &Common,
-    progress: &Progress,
-    work: impl Fn() -> T + Sync,
+    work: impl Fn(&Progress) -> T + Sync,
 ) -> anyhow::Result<Report<'a, T>> {
+    let progress = Progress::new(!options.quiet, unit);
     let run = |workers| {
         progress.restart();
-        run(workers, &work)
+        run(workers, &|| work(&progress))
     };
     let (outcome, figures) = run(options.workers)?;
     let mut report = Report { job, outcome, figures, serial: None, ratio: None };
@@ -83,7 +84,6 @@ pub(crate) fn measure<'a, T: Outcome>(
         report.ratio = Some(serial.wall_seconds / report.figures.wall_seconds);
         report.serial = Some(serial);
     }
-    progress.clear();
     Ok(report)
 }
 

@@ -58,17 +58,8 @@ fn main() -> ExitCode {
     if let Some(measured) = arguments.one() {
         return measured;
     }
-    println!(
-        "{:<12}{:>9}{:>7}{:>9}{:>12}{:>12}{:>12}  {}",
-        "case",
-        "work, ns",
-        "cores",
-        "workers",
-        "us",
-        "ideal, us",
-        "efficiency",
-        world::NAME
-    );
+    let heads = "case         work, ns  cores  workers          us   ideal, us  efficiency";
+    println!("{heads}  {}", world::NAME);
     let mut failed = false;
     for case in arguments.cases() {
         for work in arguments.works(case) {

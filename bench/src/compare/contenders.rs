@@ -22,7 +22,7 @@ use crate::report::counted;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A contender.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Contender {
     /// The case.
     pub case: &'static Case,
@@ -33,7 +33,7 @@ pub struct Contender {
 }
 
 /// The runtime or program of a contender.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Who {
     /// A runtime that this program can run.
     Runtime(&'static Runtime),

@@ -59,44 +59,35 @@ mod tests {
         }
     }
 
-    #[track_caller]
-    fn fails(case: &str, output: &str, sentence: &str) {
-        match judged(case, output) {
-            Outcome::Failed(reason) => assert!(reason.contains(sentence), "{reason}"),
-            other => panic!("{other:?}"),
-        }
-    }
-
     #[test]
-    fn a_good_line_has_the_values_and_the_result() {
+    fn a_good_line_has_the_values_and_the_result_or_says_that_the_case_is_unknown() {
         let line = r#"{"runtime": "go", "values": {"time": 5e7, "cpu": 6e7}, "checksum": 9227465}"#;
         let values = Measured::of([("time", 5e7), ("cpu", 6e7)]).values;
         assert_eq!(judged("fib", line), Outcome::Values(values, Some("go".to_owned())));
-    }
-
-    #[test]
-    fn optional_fields_may_be_missing_and_unknown_fields_are_ignored() {
+        // Optional fields may be missing, and unknown fields are ignored.
         let line = r#"{"values": {"time": 3}, "version": "1.2"}"#;
         let values = Measured::of([("time", 3.0)]).values;
         assert_eq!(judged("yield-2", line), Outcome::Values(values, None));
-    }
-
-    #[test]
-    fn a_program_may_say_that_it_does_not_know_a_case() {
         assert_eq!(judged("fib", r#"{"unknown": true}"#), Outcome::Unknown);
     }
 
     #[test]
     fn everything_else_is_an_error_in_a_sentence() {
-        fails("fib", "", "printed nothing");
-        fails("fib", "fib: 3 ms", "`fib: 3 ms`");
-        fails("fib", "{}\n{}", "more than one line");
-        fails("fib", r#"{"error": "no threads"}"#, "no threads");
-        fails("fib", "{}", "no value `time`");
-        fails("start-here", r#"{"values": {"p50": 3}}"#, "no value `p99`");
-        fails("fib", r#"{"values": {"time": -1}, "checksum": 9227465}"#, "is -1");
-        fails("fib", r#"{"values": {"time": 1}, "checksum": 5}"#, "should be 9227465");
-        fails("fib", r#"{"values": {"time": 1}}"#, "does not tell the result");
+        for (case, output, sentence) in [
+            ("fib", "", "printed nothing"),
+            ("fib", "fib: 3 ms", "`fib: 3 ms`"),
+            ("fib", "{}\n{}", "more than one line"),
+            ("fib", r#"{"error": "no threads"}"#, "no threads"),
+            ("fib", "{}", "no value `time`"),
+            ("start-here", r#"{"values": {"p50": 3}}"#, "no value `p99`"),
+            ("fib", r#"{"values": {"time": -1}, "checksum": 9227465}"#, "is -1"),
+            ("fib", r#"{"values": {"time": 1}, "checksum": 5}"#, "should be 9227465"),
+            ("fib", r#"{"values": {"time": 1}}"#, "does not tell the result"),
+        ] {
+            let outcome = judged(case, output);
+            let Outcome::Failed(reason) = outcome else { panic!("{outcome:?}") };
+            assert!(reason.contains(sentence), "{reason}");
+        }
         assert!(Line::read(b"\xff\xfe").unwrap_err().contains("not text"));
     }
 

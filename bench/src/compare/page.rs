@@ -137,18 +137,14 @@ impl Page {
     /// The names of runtimes with rows, in the order of [`runtimes`], followed by those of
     /// programs.
     pub fn runtimes(&self) -> Vec<&str> {
-        let known = runtimes().map(|runtime| runtime.name);
-        let mut names: Vec<&str> = known.filter(|&name| self.has(name)).collect();
+        let has = |name: &&str| self.rows.iter().any(|row| row.runtime == *name);
+        let mut names: Vec<&str> = runtimes().map(|runtime| runtime.name).filter(has).collect();
         for row in &self.rows {
             if !names.contains(&row.runtime.as_str()) {
                 names.push(&row.runtime);
             }
         }
         names
-    }
-
-    fn has(&self, runtime: &str) -> bool {
-        self.rows.iter().any(|row| row.runtime == runtime)
     }
 
     /// The cases that have rows.
@@ -227,11 +223,9 @@ pub(super) mod tests {
         ]);
         let ratios: Vec<_> = page.rows.iter().map(|row| row.figures[TIME].to_best).collect();
         assert_eq!(ratios, [Some(0.5), Some(1.0), Some(4.0), Some(1.0)]);
-    }
-
-    #[test]
-    fn a_wait_too_short_for_the_clock_has_no_ratios() {
-        let page = page(vec![row("fib", "cygnet", 1, &[0.0]), row("fib", "rayon", 1, &[8.0])]);
+        // A wait too short for the clock has no ratios.
+        let page =
+            self::page(vec![row("fib", "cygnet", 1, &[0.0]), row("fib", "rayon", 1, &[8.0])]);
         assert!(page.rows.iter().all(|row| row.figures[TIME].to_best.is_none()));
     }
 

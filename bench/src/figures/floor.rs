@@ -25,10 +25,8 @@ pub enum Floor {
     Handoff,
     /// The start and join of two system threads.
     Threads,
-    /// A number of bytes that the nature of the figure gives.
-    Bytes(u32),
-    /// A number of nanoseconds that the nature of the figure gives.
-    Nanoseconds(u32),
+    /// A number of bytes or nanoseconds that the nature of the figure gives.
+    Given(u32),
 }
 
 /// The floors that every process measures, in nanoseconds.
@@ -62,7 +60,7 @@ impl Floor {
     /// Returns the floor in a process that measured `floors`, or `None` if it was not measured.
     pub fn of(self, floors: &Values) -> Option<f64> {
         match self {
-            Floor::Bytes(amount) | Floor::Nanoseconds(amount) => Some(amount.into()),
+            Floor::Given(amount) => Some(amount.into()),
             _ => floors.get(self.key()).copied(),
         }
     }
@@ -162,6 +160,6 @@ mod tests {
         }
         assert!(Floor::Handoff.of(&floors).is_some());
         assert_eq!(Floor::Threads.of(&floors), Floor::Handoff.of(&floors));
-        assert_eq!(Floor::Bytes(7).of(&floors), Some(7.0));
+        assert_eq!(Floor::Given(7).of(&floors), Some(7.0));
     }
 }

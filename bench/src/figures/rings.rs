@@ -16,7 +16,6 @@ const BATCH: usize = 32;
 
 /// A ring without parking, cancellation or an end. A producer claims sequence numbers by an
 /// addition, never gives them back, and spins while the ring is full.
-#[derive(Debug)]
 struct Bare {
     next: AtomicU64,
     places: Box<[(AtomicU64, AtomicU64)]>,

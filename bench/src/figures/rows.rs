@@ -17,7 +17,6 @@ pub enum Source {
 }
 
 /// A row.
-#[derive(Debug)]
 pub struct Row {
     /// Its label.
     pub name: &'static str,
@@ -72,7 +71,7 @@ const fn bytes(
     floor: u32,
     target: Target,
 ) -> Row {
-    let floor = if floor == 0 { None } else { Some(Floor::Bytes(floor)) };
+    let floor = if floor == 0 { None } else { Some(Floor::Given(floor)) };
     Row { name, source: Source::Value(case, key), unit: Unit::Bytes, floor, target }
 }
 
@@ -95,20 +94,20 @@ const PARKED: u32 = 4096 + 128;
 const QUEUED: u32 = 8;
 
 /// Computing time of the balance's tasks, on one worker and on two.
-const COMPUTING: Floor = Floor::Nanoseconds(100_000_000);
-const COMPUTING_HALF: Floor = Floor::Nanoseconds(50_000_000);
+const COMPUTING: Floor = Floor::Given(100_000_000);
+const COMPUTING_HALF: Floor = Floor::Given(50_000_000);
 
 const STATED: Target = Target::STATED;
-const IN_PLACE: Target = Target::time(25.0).in_r(3.0);
-const OWN_STACK: Target = Target::time(55.0).in_r(6.0);
-const BATCH: Target = Target::time(30.0);
+const IN_PLACE: Target = Target::most(25.0).in_r(3.0);
+const OWN_STACK: Target = Target::most(55.0).in_r(6.0);
+const BATCH: Target = Target::most(30.0);
 const BALANCE: Target = Target::ratio(0.6);
-const INTERRUPT: Target = Target::time(1.5);
+const INTERRUPT: Target = Target::most(1.5);
 
 /// All rows, in the order of the printed table.
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
-    time("coroutine resume + yield, one way", "coroutine-switch", TIME, Call, Target::time(3.0)),
+    time("coroutine resume + yield, one way", "coroutine-switch", TIME, Call, Target::most(3.0)),
     time("spawn+join in place, 1 worker", "spawn-join-in-place-1", TIME, Rmw, IN_PLACE),
     time("spawn+join in place, 2 workers", "spawn-join-in-place-2", TIME, Rmw, IN_PLACE),
     time("spawn+join own stack, 1 worker", "spawn-join-own-stack-1", TIME, Rmw, OWN_STACK),
@@ -136,12 +135,12 @@ pub const ROWS: &[Row] = &[
     time("batch, a task, later rounds, 1 worker", "batch-1", TIME, Rmw, BATCH),
     time("batch, a task, later rounds, 2 workers", "batch-2", TIME, Rmw, BATCH),
     ratio("batch, 2 workers to 1", "batch-2", "batch-1", Target::ratio(1.0)),
-    time("yield, 2 tasks", "yield-2", TIME, Call, Target::time(10.0)),
-    time("yield, 1,000 tasks", "yield-1000", TIME, Call, Target::time(15.0)),
-    time("park/unpark step, one worker", "ping-pong-home", TIME, Rmw, Target::time(45.0)),
-    time("park/unpark step, across two", "ping-pong-across", TIME, Handoff, Target::time(1000.0)),
+    time("yield, 2 tasks", "yield-2", TIME, Call, Target::most(10.0)),
+    time("yield, 1,000 tasks", "yield-1000", TIME, Call, Target::most(15.0)),
+    time("park/unpark step, one worker", "ping-pong-home", TIME, Rmw, Target::most(45.0)),
+    time("park/unpark step, across two", "ping-pong-across", TIME, Handoff, Target::most(1000.0)),
     time("spawn from outside and wait, 2 workers", "spawn-from-outside", TIME, Handoff,
-         Target::time(5000.0)),
+         Target::most(5000.0)),
     time("balance, woken together, 1 worker", "balance-together-1", TIME, COMPUTING, STATED),
     time("balance, woken together, 2 workers", "balance-together-2", TIME, COMPUTING_HALF, STATED),
     ratio("balance, woken together, 2 workers to 1", "balance-together-2", "balance-together-1",
@@ -149,24 +148,24 @@ pub const ROWS: &[Row] = &[
     time("balance, woken at once, 1 worker", "balance-at-once-1", TIME, COMPUTING, STATED),
     time("balance, woken at once, 2 workers", "balance-at-once-2", TIME, COMPUTING_HALF, STATED),
     ratio("balance, woken at once, 2 workers to 1", "balance-at-once-2", "balance-at-once-1", BALANCE),
-    bytes("parked task, 100,000", "memory-parked-100000", "bytes", PARKED, Target::bytes(4400.0)),
-    bytes("parked task, 1,000,000", "memory-parked-1000000", "bytes", PARKED, Target::bytes(4400.0)),
+    bytes("parked task, 100,000", "memory-parked-100000", "bytes", PARKED, Target::most(4400.0)),
+    bytes("parked task, 1,000,000", "memory-parked-1000000", "bytes", PARKED, Target::most(4400.0)),
     bytes("process, 1,000,000 ended, over its start", "memory-parked-1000000", "left", 0, STATED),
     bytes("parked task that was 32 KiB deep", "memory-deep-100000", "deep", DEEP, STATED),
     bytes("parked task, stacks once deep, trimmed", "memory-deep-100000", "bytes", PARKED, STATED),
     bytes("queued task, 1,000,000", "memory-queued-1000000", "bytes", QUEUED,
-          Target::bytes(160.0)),
-    time("runtime of 2 workers, built and dropped", "runtime", TIME, Threads, Target::time(60_000.0)),
-    time("first start and park, fresh page", "first-start", "fresh", Page, Target::time(2500.0)),
+          Target::most(160.0)),
+    time("runtime of 2 workers, built and dropped", "runtime", TIME, Threads, Target::most(60_000.0)),
+    time("first start and park, fresh page", "first-start", "fresh", Page, Target::most(2500.0)),
     time("first start and park, warm stack", "first-start", "warm", Page, STATED),
     time("is_cancelled of a handle", "asked-by-a-handle", TIME, Load, STATED),
     ratio("is_cancelled of a handle to a load", "asked-by-a-handle", "load", Target::ratio(2.0)),
-    time("is_cancelled of the calling task", "asked", TIME, Load, Target::time(4.0)),
+    time("is_cancelled of the calling task", "asked", TIME, Load, Target::most(4.0)),
     time("scope opened and closed", "scope", TIME, Rmw, STATED),
     ratio("scope among 1,000 siblings to alone", "scope-among-siblings", "scope", Target::ratio(1.1)),
-    time("timeout around nothing", "timeout", TIME, Rmw, Target::time(150.0)),
-    time("timer set and taken back, 1,000,000 pending", "timer-1000000", "timer", Rmw, Target::time(100.0)),
-    time("sleeper of 1,000,000, CPU, fresh stacks", "sleepers-1000000", "fresh", Page, Target::time(3500.0)),
+    time("timeout around nothing", "timeout", TIME, Rmw, Target::most(150.0)),
+    time("timer set and taken back, 1,000,000 pending", "timer-1000000", "timer", Rmw, Target::most(100.0)),
+    time("sleeper of 1,000,000, CPU, fresh stacks", "sleepers-1000000", "fresh", Page, Target::most(3500.0)),
     time("sleeper of 1,000,000, CPU, warm stacks", "sleepers-1000000", CPU, Page, STATED),
     time("cancel of 100,000 groups, a node", "cancelled-tree", TIME, Rmw, STATED),
     time("the same, each asked afterwards", "cancelled-tree", "asked", Rmw, STATED),
@@ -245,41 +244,41 @@ mod tests {
 
     #[test]
     fn the_targets_are_these() {
-        let in_two_units = |time: f64, r: f64| Target::time(time).in_r(r);
+        let in_two_units = |time: f64, r: f64| Target::most(time).in_r(r);
         let expected = [
-            ("coroutine resume + yield, one way", Target::time(3.0)),
+            ("coroutine resume + yield, one way", Target::most(3.0)),
             ("spawn+join in place, 1 worker", in_two_units(25.0, 3.0)),
             ("spawn+join in place, 2 workers", in_two_units(25.0, 3.0)),
             ("spawn+join own stack, 1 worker", in_two_units(55.0, 6.0)),
             ("spawn+join own stack, 2 workers", in_two_units(55.0, 6.0)),
             ("spawn+join through the loop, 1 worker", in_two_units(55.0, 6.0)),
             ("spawn+join through the loop, 2 workers", in_two_units(55.0, 6.0)),
-            ("batch, a task, later rounds, 1 worker", Target::time(30.0)),
-            ("batch, a task, later rounds, 2 workers", Target::time(30.0)),
+            ("batch, a task, later rounds, 1 worker", Target::most(30.0)),
+            ("batch, a task, later rounds, 2 workers", Target::most(30.0)),
             ("batch, 2 workers to 1", Target::ratio(1.0)),
-            ("yield, 2 tasks", Target::time(10.0)),
-            ("yield, 1,000 tasks", Target::time(15.0)),
-            ("park/unpark step, one worker", Target::time(45.0)),
-            ("park/unpark step, across two", Target::time(1e3)),
-            ("spawn from outside and wait, 2 workers", Target::time(5e3)),
+            ("yield, 2 tasks", Target::most(10.0)),
+            ("yield, 1,000 tasks", Target::most(15.0)),
+            ("park/unpark step, one worker", Target::most(45.0)),
+            ("park/unpark step, across two", Target::most(1e3)),
+            ("spawn from outside and wait, 2 workers", Target::most(5e3)),
             ("balance, woken together, 2 workers to 1", Target::ratio(0.6)),
             ("balance, woken at once, 2 workers to 1", Target::ratio(0.6)),
-            ("parked task, 100,000", Target::bytes(4400.0)),
-            ("parked task, 1,000,000", Target::bytes(4400.0)),
-            ("queued task, 1,000,000", Target::bytes(160.0)),
-            ("runtime of 2 workers, built and dropped", Target::time(60e3)),
-            ("first start and park, fresh page", Target::time(2.5e3)),
+            ("parked task, 100,000", Target::most(4400.0)),
+            ("parked task, 1,000,000", Target::most(4400.0)),
+            ("queued task, 1,000,000", Target::most(160.0)),
+            ("runtime of 2 workers, built and dropped", Target::most(60e3)),
+            ("first start and park, fresh page", Target::most(2.5e3)),
             ("is_cancelled of a handle to a load", Target::ratio(2.0)),
-            ("is_cancelled of the calling task", Target::time(4.0)),
+            ("is_cancelled of the calling task", Target::most(4.0)),
             ("scope among 1,000 siblings to alone", Target::ratio(1.1)),
-            ("timeout around nothing", Target::time(150.0)),
-            ("timer set and taken back, 1,000,000 pending", Target::time(100.0)),
-            ("sleeper of 1,000,000, CPU, fresh stacks", Target::time(3.5e3)),
+            ("timeout around nothing", Target::most(150.0)),
+            ("timer set and taken back, 1,000,000 pending", Target::most(100.0)),
+            ("sleeper of 1,000,000, CPU, fresh stacks", Target::most(3.5e3)),
             ("mutex of one's own to std's", Target::ratio(1.0)),
-            ("interrupt, poll of a ready future, beyond a bare one", Target::time(1.5)),
+            ("interrupt, poll of a ready future, beyond a bare one", Target::most(1.5)),
             #[cfg(feature = "futures")]
-            ("interrupt, poll of a stream, beyond a bare one", Target::time(1.5)),
-            ("interrupt, step of an iterator, beyond a bare one", Target::time(1.5)),
+            ("interrupt, poll of a stream, beyond a bare one", Target::most(1.5)),
+            ("interrupt, step of an iterator, beyond a bare one", Target::most(1.5)),
         ];
         let with_target = ROWS.iter().filter(|row| row.target != STATED);
         let with_target: Vec<_> = with_target.map(|row| (row.name, row.target)).collect();

@@ -4,7 +4,6 @@
 //! so a run takes memory for the names and digests of the sorted list, and not for a task per
 //! file.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -27,17 +26,11 @@ const WINDOW: usize = 1024;
 /// Bytes per read.
 const CHUNK: usize = 64 << 10;
 
-thread_local! {
-    /// Each worker's buffer. A task borrows it from its first read to its last without suspending
-    /// in between, so no other task of the worker can find it borrowed.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
 /// Runs the job and prints its result.
 pub(crate) fn run(args: &HashArgs) -> anyhow::Result<ExitCode> {
     super::check_repeatable(&args.paths, &args.common)?;
-    let progress = Progress::new(!args.common.quiet, "files");
-    let report = report::measure("hash", &args.common, &progress, || hash(&args.paths, &progress))?;
+    let report =
+        report::measure("hash", "files", &args.common, |progress| hash(&args.paths, progress))?;
     report.publish(&args.common)
 }
 
@@ -116,8 +109,7 @@ fn hash_one(path: PathBuf, gate: &Gate, progress: &Progress) -> Result<Hashed, F
 
 /// Hashes a file to its end. Returns the digest and the number of bytes.
 fn sum(mut file: impl Read) -> io::Result<([u8; 32], u64)> {
-    BUFFER.with_borrow_mut(|buffer| {
-        buffer.resize(CHUNK, 0);
+    files::with_buffer(CHUNK, |buffer| {
         let mut hasher = Sha256::new();
         let mut bytes = 0;
         loop {

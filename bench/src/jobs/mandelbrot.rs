@@ -38,9 +38,8 @@ pub(crate) fn run(args: &MandelbrotArgs) -> anyhow::Result<ExitCode> {
     // Allocated here first, so that too little memory gives an error message and not an abort.
     drop(view.blank()?);
     let palette = Palette::new();
-    let progress = Progress::new(!args.common.quiet, "rows");
-    let report = report::measure("mandelbrot", &args.common, &progress, || {
-        draw(view, &palette, &args.out, &progress)
+    let report = report::measure("mandelbrot", "rows", &args.common, |progress| {
+        draw(view, &palette, &args.out, progress)
     })?;
     target.write(&picture::encode(args.size, &report.outcome.pixels)?)?;
     report.publish(&args.common)

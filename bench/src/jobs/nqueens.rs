@@ -24,8 +24,8 @@ const COUNTED_ROW: u32 = 2;
 
 /// Runs the job and prints its result.
 pub(crate) fn run(args: &NqueensArgs) -> anyhow::Result<ExitCode> {
-    let progress = Progress::new(!args.common.quiet, "openings");
-    let report = report::measure("nqueens", &args.common, &progress, || count(args.n, &progress))?;
+    let work = |progress: &Progress| count(args.n, progress);
+    let report = report::measure("nqueens", "openings", &args.common, work)?;
     report.publish(&args.common)
 }
 

@@ -5,7 +5,6 @@
 //! merging is as parallel as counting. The result depends only on the input, not on which worker
 //! counted which leaf, or in which order.
 
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -31,23 +30,16 @@ const OVERLAP: u64 = 64 << 10;
 /// Maximum number of files in a leaf, since empty files cost time too.
 const FILES_PER_LEAF: usize = 256;
 
-thread_local! {
-    /// Each worker's buffer, borrowed only while a task reads and counts without suspending.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
 /// Runs the job and prints its result.
 pub(crate) fn run(args: &WordcountArgs) -> anyhow::Result<ExitCode> {
     super::check_repeatable(&args.paths, &args.common)?;
-    let progress = Progress::new(!args.common.quiet, "pieces");
-    let report = report::measure("wordcount", &args.common, &progress, || {
-        count(&args.paths, args.top, &progress)
+    let report = report::measure("wordcount", "pieces", &args.common, |progress| {
+        count(&args.paths, args.top, progress)
     })?;
     report.publish(&args.common)
 }
 
 /// Part of the input.
-#[derive(Debug)]
 struct Piece<'a> {
     path: &'a Path,
     /// The range of bytes, or `None` for the whole of a file of unknown length.
@@ -180,8 +172,7 @@ impl Found {
     /// The reader of the next piece finds the same cut at `to` from the same bytes, so each word
     /// is counted once.
     fn read_range(&mut self, file: &File, from: u64, to: u64) -> io::Result<()> {
-        BUFFER.with_borrow_mut(|buffer| {
-            buffer.resize((PIECE + OVERLAP) as usize, 0);
+        files::with_buffer((PIECE + OVERLAP) as usize, |buffer| {
             let length = read_at(file, buffer, from)?;
             let text = &buffer[..length];
             let cut = |place: u64| {
@@ -199,8 +190,7 @@ impl Found {
 
     /// Counts the words of a stream to its end.
     fn read_stream(&mut self, mut stream: impl Read) -> io::Result<()> {
-        BUFFER.with_borrow_mut(|buffer| {
-            buffer.resize((PIECE + OVERLAP) as usize, 0);
+        files::with_buffer((PIECE + OVERLAP) as usize, |buffer| {
             let mut held = 0;
             loop {
                 let count = files::uninterrupted(|| stream.read(&mut buffer[held..]))?;

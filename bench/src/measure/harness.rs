@@ -254,7 +254,6 @@ pub fn timed_on_copies<T: Clone>(
 pub type Delay = (Instant, Instant);
 
 /// Delays between two moments, each measured with one reading of the clock at either end.
-#[derive(Debug)]
 pub struct Delays {
     clock: f64,
     samples: Vec<f64>,

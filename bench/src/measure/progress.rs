@@ -64,15 +64,11 @@ impl Progress {
     pub(crate) fn say(&self, what: String) {
         self.0.iter().for_each(|bar| bar.set_message(what.clone()));
     }
-
-    /// Removes the bar from the terminal to make room for the result.
-    pub(crate) fn clear(&self) {
-        self.0.iter().for_each(ProgressBar::finish_and_clear);
-    }
 }
 
 impl Drop for Progress {
+    /// Removes the bar from the terminal to make room for the result.
     fn drop(&mut self) {
-        self.clear();
+        self.0.iter().for_each(ProgressBar::finish_and_clear);
     }
 }

@@ -113,7 +113,6 @@ pub trait Subject {
 }
 
 /// One measurement by a process of its own.
-#[derive(Debug)]
 pub struct Attempt<M> {
     /// The result.
     pub measurement: M,
@@ -145,7 +144,6 @@ impl<M> Attempt<M> {
 }
 
 /// The measurements of one subject over all rounds.
-#[derive(Debug)]
 pub struct Measured<M> {
     /// In the order of the rounds.
     pub measurements: Vec<M>,
@@ -257,23 +255,15 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_machine_repeats_nothing() {
+    fn a_disturbed_measurement_is_repeated_after_its_round_and_the_least_disturbed_counts() {
         let all = played(&["a", "b"], 3, |n| (n, -0.05));
         assert_eq!(all[0].measurements, [0, 2, 4]);
         assert_eq!(all[1].measurements, [1, 3, 5]);
         assert!(all.iter().all(|m| m.repeated == 0 && m.disturbed == 0));
-    }
-
-    #[test]
-    fn a_disturbed_measurement_is_repeated_when_its_round_is_over() {
         let all = played(&["a", "b"], 1, |n| (n, if n == 0 { 0.2 } else { -0.05 }));
         assert_eq!(all[0].measurements, [2]);
         assert_eq!(all[1].measurements, [1]);
         assert_eq!((all[0].repeated, all[0].disturbed, all[0].seconds), (1, 0, 2.0));
-    }
-
-    #[test]
-    fn if_all_attempts_are_disturbed_the_least_disturbed_one_counts() {
         let all = played(&["a", "b"], 1, |n| (n, if n == 2 { 0.1 } else { 0.2 }));
         assert_eq!(all[0].measurements, [2]);
         assert_eq!(all[0].disturbed, 1);

@@ -23,13 +23,8 @@ impl Target {
     /// No target: the figure is only stated.
     pub const STATED: Target = Target { most: None, most_r: None, ratio: false };
 
-    /// At most `most` nanoseconds.
-    pub const fn time(most: f64) -> Target {
-        Target { most: Some(most), ..Target::STATED }
-    }
-
-    /// At most `most` bytes.
-    pub const fn bytes(most: f64) -> Target {
+    /// At most `most` nanoseconds or bytes.
+    pub const fn most(most: f64) -> Target {
         Target { most: Some(most), ..Target::STATED }
     }
 
@@ -105,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_target_in_two_units_is_judged_in_both() {
-        let target = Target::time(25.0).in_r(3.0);
+        let target = Target::most(25.0).in_r(3.0);
         for (value, r, verdict) in [
             (24.0, 8.5, Verdict::Met),
             (26.0, 9.0, Verdict::MetInR),

@@ -118,7 +118,6 @@ pub(crate) fn heap_in_use() -> f64 {
 
 /// The samples of a run. Their memory is allocated at the beginning, so that it does not look
 /// like a leak. When it is full, every second sample is dropped.
-#[derive(Debug)]
 pub(crate) struct Samples {
     kept: Vec<Sample>,
     /// Minimum time between two samples of the same sort (at rest, or not).

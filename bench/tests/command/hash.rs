@@ -179,7 +179,7 @@ fn few_descriptors_are_enough() {
         tree.write(format!("{}/{}/{i}", i % 7, i % 5), vec![b'x'; i * 100]);
     }
     let output = Command::new("sh")
-        .args(["-c", r#"ulimit -n 5 && exec "$0" run hash --quiet --workers 24 ."#])
+        .args(["-c", r#"exec 3<&-; ulimit -n 4 && exec "$0" run hash --quiet --workers 24 ."#])
         .arg(env!("CARGO_BIN_EXE_cygnet"))
         .current_dir(tree.path())
         .output()

@@ -28,7 +28,6 @@ pub trait Fork {
 }
 
 /// No runtime: one call after the other.
-#[derive(Debug)]
 pub struct Serial;
 
 /// Implements [`Fork`] for a runtime whose forks need no scope. `$join` forks the two closures.

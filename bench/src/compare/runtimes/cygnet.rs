@@ -84,7 +84,6 @@ pub const TABLE: Table = with_forks!(Cygnet, forking;
 );
 
 /// Forks of tasks: [`cygnet::join`].
-#[derive(Debug)]
 pub struct Cygnet;
 
 fork!(Cygnet, |a, b| cygnet::join(a, b));

@@ -15,7 +15,6 @@ use super::cases::Case;
 use crate::measure::harness::{Measured, Run, Setting, Table, number_in};
 
 /// A runtime that runs cases.
-#[derive(Debug)]
 pub struct Runtime {
     /// Its name in the table of results.
     pub name: &'static str,

@@ -14,7 +14,6 @@ pub const TABLE: Table = with_forks!(Chili, inside;
 );
 
 /// Forks of jobs: [`Scope::join`].
-#[derive(Debug)]
 pub struct Chili;
 
 impl Fork for Chili {

@@ -31,7 +31,6 @@ pub const TABLE: Table = with_forks!(Rayon, inside;
 );
 
 /// Forks of jobs: [`rayon::join`]. Scopes: [`rayon::scope`].
-#[derive(Debug)]
 pub struct Rayon;
 
 fork!(Rayon, |a, b| rayon::join(a, b));
