@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use crate::compare::CompareArgs;
@@ -161,11 +162,17 @@ pub(crate) struct WordcountArgs {
 
 /// Reads the argument of `--workers`.
 fn worker_count(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(0) => Err("a job needs at least one worker".into()),
-        Ok(count) => Ok(count),
-        Err(error) => Err(format!("not a number of workers: {error}")),
-    }
+    workers_among(text, 1..=usize::MAX, "a job needs at least one worker")
+}
+
+/// Reads a number of workers.
+pub(crate) fn workers_among(
+    text: &str,
+    range: RangeInclusive<usize>,
+    sentence: &str,
+) -> Result<usize, String> {
+    let count = text.parse().map_err(|error| format!("not a number of workers: {error}"))?;
+    if range.contains(&count) { Ok(count) } else { Err(sentence.to_owned()) }
 }
 
 #[cfg(test)]

@@ -26,25 +26,21 @@ pub struct Target {
     pub most: f64,
 }
 
-/// The runtimes that cygnet is compared with.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Beside {
-    /// The best of these.
-    Best(&'static [&'static str]),
-    /// The best runtime, cygnet and serial work excepted.
-    AnyPeer,
-}
+/// The runtimes that cygnet is compared with: the best of these, or of all but cygnet and serial work
+/// if there are none here.
+pub type Beside = &'static [&'static str];
 
-const CHILI: Beside = Beside::Best(&["chili"]);
-const RAYON: Beside = Beside::Best(&["rayon"]);
-const TOKIO: Beside = Beside::Best(&["tokio"]);
-const SWANSONG: Beside = Beside::Best(&["swansong"]);
-const FORKING: Beside = Beside::Best(&["chili", "rayon"]);
-const ITSELF: Beside = Beside::Best(&["cygnet"]);
-const DISRUPTOR: Beside = Beside::Best(&["disruptor"]);
-const DISRUPTOR_OR_CHANNEL: Beside = Beside::Best(&["disruptor", "threads"]);
-const THREADS: Beside = Beside::Best(&["threads"]);
-const SERIAL: Beside = Beside::Best(&["serial"]);
+const ANY_PEER: Beside = &[];
+const CHILI: Beside = &["chili"];
+const RAYON: Beside = &["rayon"];
+const TOKIO: Beside = &["tokio"];
+const SWANSONG: Beside = &["swansong"];
+const FORKING: Beside = &["chili", "rayon"];
+const ITSELF: Beside = &["cygnet"];
+const DISRUPTOR: Beside = &["disruptor"];
+const DISRUPTOR_OR_CHANNEL: Beside = &["disruptor", "threads"];
+const THREADS: Beside = &["threads"];
+const SERIAL: Beside = &["serial"];
 
 /// A comparison with other runtimes on the same number of workers.
 const fn peer(case: &'static str, workers: usize, beside: Beside, most: f64) -> Target {
@@ -98,15 +94,15 @@ pub const TARGETS: &[&[Target]] = &[
     &[overhead("items", 1.05)],
     &both("spawn-join", RAYON, 0.4),
     &both("spawn-join", TOKIO, 0.15),
-    &both("spawn-join", Beside::AnyPeer, 1.0),
+    &both("spawn-join", ANY_PEER, 1.0),
     &both("batch", RAYON, 0.4),
     &both("batch", TOKIO, 0.15),
-    &both("batch", Beside::AnyPeer, 1.0),
+    &both("batch", ANY_PEER, 1.0),
     &[speedup("batch", 1.0)],
-    &[peer("switch", 1, Beside::Best(&["corosensei"]), 2.0)],
-    &[peer("switch", 1, Beside::Best(&["generator"]), 1.0)],
-    &[peer("yield-2", 1, Beside::Best(&["may"]), 0.2)],
-    &[peer("yield-1000", 1, Beside::Best(&["may"]), 0.2)],
+    &[peer("switch", 1, &["corosensei"], 2.0)],
+    &[peer("switch", 1, &["generator"], 1.0)],
+    &[peer("yield-2", 1, &["may"], 0.2)],
+    &[peer("yield-1000", 1, &["may"], 0.2)],
     &both("ping-pong", TOKIO, 0.5),
     &[overhead("ask", 2.0)],
     &[peer("scope", 1, TOKIO, 0.5)],
@@ -144,7 +140,7 @@ pub const TARGETS: &[&[Target]] = &[
     &[peer("shut-down-10k", 1, SWANSONG, 0.1)],
     &[peer("shut-down-10k", 1, TOKIO, 0.4)],
     &both("wait-once", TOKIO, 1.1),
-    &[Target { key: CPU, ..peer("control-loop", 2, Beside::AnyPeer, 1.0) }],
+    &[Target { key: CPU, ..peer("control-loop", 2, ANY_PEER, 1.0) }],
     &crowd("queens"),
     &crowd("tree"),
     &crowd("uneven"),
@@ -175,8 +171,8 @@ impl Target {
     /// Whether a row belongs to the other side.
     fn is_beside(&self, row: &Row) -> bool {
         let asked = match self.beside {
-            Beside::Best(names) => names.contains(&row.runtime.as_str()),
-            Beside::AnyPeer => !["cygnet", "serial"].contains(&row.runtime.as_str()),
+            [] => !["cygnet", "serial"].contains(&row.runtime.as_str()),
+            names => names.contains(&row.runtime.as_str()),
         };
         asked && row.workers == self.their_workers
     }
@@ -213,9 +209,9 @@ impl Target {
     fn beside_whom(&self, theirs: Option<&Row>) -> String {
         let found = theirs.map(|row| row.runtime.as_str());
         let who = match (self.beside, found) {
-            (Beside::Best([name]), _) => (*name).to_owned(),
-            (Beside::Best(names), None) => format!("the better of {}", names.join(" and ")),
-            (Beside::AnyPeer, None) => "the best peer".to_owned(),
+            ([name], _) => (*name).to_owned(),
+            ([], None) => "the best peer".to_owned(),
+            (names, None) => format!("the better of {}", names.join(" and ")),
             (_, Some(found)) => format!("the best, {found}"),
         };
         if self.workers == self.their_workers {
@@ -239,12 +235,10 @@ mod tests {
             let case = find(target.case).unwrap_or_else(|| panic!("{target:?}"));
             assert!(case.workers.contains(&target.workers), "{target:?}");
             assert!(target.key == CPU || case.parts.iter().any(|part| part.key == target.key));
-            if let (Beside::Best(names), true) = (target.beside, cfg!(feature = "peers")) {
-                for name in names {
-                    let runtime = runtimes::find(name).unwrap_or_else(|| panic!("{target:?}"));
-                    assert!(runtime.run(target.case).is_some(), "{target:?}");
-                    assert!(runtime.workers(case).contains(&target.their_workers), "{target:?}");
-                }
+            for name in target.beside.iter().filter(|_| cfg!(feature = "peers")) {
+                let runtime = runtimes::find(name).unwrap_or_else(|| panic!("{target:?}"));
+                assert!(runtime.run(target.case).is_some(), "{target:?}");
+                assert!(runtime.workers(case).contains(&target.their_workers), "{target:?}");
             }
         }
     }

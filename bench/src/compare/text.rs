@@ -74,14 +74,11 @@ pub fn plain(page: &Page) -> String {
         text.push_str(&format!("\n{}: {}\n", title(case, part), case.about));
         let heads = ["runtime", "workers", "median", "90 % of it", "CPU", "to the best"];
         let mut lines = vec![heads.map(str::to_owned)];
-        // Sorted by workers. Serial work, which has one, comes first.
-        for &workers in case.workers {
+        // Sorted by workers. Serial work, which has one, comes first, or last if the case has more.
+        let more = (!case.workers.contains(&1)).then_some(1);
+        for workers in case.workers.iter().copied().chain(more) {
             let with = page.rows_of(case.name).filter(|row| row.workers == workers);
             lines.extend(with.map(|row| cells(row, case, part)));
-        }
-        if !case.workers.contains(&1) {
-            let serial = page.rows_of(case.name).filter(|row| row.workers == 1);
-            lines.extend(serial.map(|row| cells(row, case, part)));
         }
         text.push_str(&aligned(&lines));
     }

@@ -4,7 +4,7 @@
 //! * [`machine`], [`memory`]: what the kernel says about the machine and the process.
 //! * [`process`], [`rounds`], [`progress`]: a process for each measurement, in interleaved rounds.
 //! * [`line`](mod@line): the line of JSON that such a process prints.
-//! * [`stats`], [`verdict`]: from samples to medians and verdicts.
+//! * [`rng`], [`stats`], [`verdict`]: from samples to medians and verdicts.
 //! * [`text`], [`plot`]: tables and pictures.
 
 pub mod busy;
@@ -15,6 +15,7 @@ pub mod memory;
 pub mod plot;
 pub mod process;
 pub mod progress;
+pub mod rng;
 pub mod rounds;
 pub mod stats;
 pub mod text;

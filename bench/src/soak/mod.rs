@@ -1,7 +1,7 @@
 //! The soak: random programs with faults on real threads, for a given time or number of rounds,
 //! in search of leaks, hangs and wrong results.
 //!
-//! * `programs`: the programs; `faults`: the faults in them; `rng`: random numbers from the seed.
+//! * `programs`: the programs; `faults`: the faults in them.
 //! * `round`: a runtime, threads that run programs on it, and its end, again and again.
 //! * `state`: shared state; `watchdog`: detection of hangs; `interrupt`: Ctrl-C.
 //! * `sample`, `slope`, `verdict`: memory and counters, and whether they grow.
@@ -12,7 +12,6 @@ mod interrupt;
 mod plot;
 mod programs;
 mod report;
-mod rng;
 mod round;
 mod sample;
 mod slope;
@@ -35,6 +34,7 @@ use self::programs::{KINDS, PLANTED};
 use self::report::Report;
 use self::round::Mix;
 use self::state::{Length, MOST_FAILURES, State};
+use crate::cli::workers_among;
 use crate::measure::machine::Machine;
 use crate::measure::plot::check;
 use crate::output;
@@ -91,12 +91,7 @@ fn minutes(text: &str) -> Result<f64, String> {
 /// Reads one number of the argument of `--workers`.
 fn workers(text: &str) -> Result<usize, String> {
     // Each worker has a thread, and more threads would test the machine rather than the library.
-    const MOST: usize = 256;
-    match text.parse() {
-        Ok(count) if (1..=MOST).contains(&count) => Ok(count),
-        Ok(_) => Err(format!("a runtime of a soak must have 1 to {MOST} workers")),
-        Err(error) => Err(format!("not a number of workers: {error}")),
-    }
+    workers_among(text, 1..=256, "a runtime of a soak must have 1 to 256 workers")
 }
 
 /// Runs `soak`. It succeeds if every program's result was right, no program hung and nothing

@@ -119,15 +119,13 @@ impl Report {
         };
         let _ = writeln!(text, "- {done}, {} programs", state.programs());
         let _ = writeln!(text, "- seed {}, workers {} in turn", state.seed, workers.join(", "));
-        if !self.restricted.is_empty() {
-            let _ = writeln!(text, "- only {}", self.restricted);
-        }
         let program = &self.restricted;
-        let only = match program.is_empty() {
-            true => String::new(),
-            false if program.contains(':') => format!(" --program {program}"),
-            false => format!(" --only {program}"),
-        };
+        let option = if program.contains(':') { "program" } else { "only" };
+        let mut only = String::new();
+        if !program.is_empty() {
+            let _ = writeln!(text, "- only {program}");
+            only = format!(" --{option} {program}");
+        }
         let _ = writeln!(
             text,
             "- again: `cygnet soak {asked} --seed {} --workers {}{only}`\n",

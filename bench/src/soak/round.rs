@@ -10,8 +10,8 @@ use cygnet::{Handle, Runtime};
 
 use super::faults::{self, Fault};
 use super::programs::{Kind, Program};
-use super::rng::Rng;
 use super::state::{Failure, MOST_FAILURES, State, Step};
+use crate::measure::rng::Rng;
 
 /// The programs to draw from.
 pub(crate) struct Mix {
@@ -95,7 +95,9 @@ pub(crate) fn run(state: &State, mix: &Mix, number: u64, stop: &(dyn Fn() -> boo
     let plan = Plan::draw(&mut rng, number, &mix.workers);
     let round = plan.words(number);
     let step = |kind, seed| Step { kind, seed, round: round.clone() };
-    let runtime = match build(&plan) {
+    let builder = Runtime::builder().workers(plan.workers).stack_size(plan.stack_size);
+    let builder = builder.max_blocking_threads(plan.blocking).thread_name("round");
+    let runtime = match builder.build() {
         Ok(runtime) => runtime,
         Err(error) => {
             let what = format!("a runtime could not be built: {error}");
@@ -150,15 +152,6 @@ pub(crate) fn run(state: &State, mix: &Mix, number: u64, stop: &(dyn Fn() -> boo
     state.sample(true);
 }
 
-fn build(plan: &Plan) -> Result<Runtime, cygnet::BuildError> {
-    Runtime::builder()
-        .workers(plan.workers)
-        .stack_size(plan.stack_size)
-        .max_blocking_threads(plan.blocking)
-        .thread_name("round")
-        .build()
-}
-
 /// Runs a program, sometimes with a long leaf beside it. One in four programs runs on the lasting
 /// runtime, with the round's as the other one.
 fn program(state: &State, kind: &'static Kind, seed: u64, round: &Handle, step: &Step) {
@@ -179,10 +172,9 @@ fn program(state: &State, kind: &'static Kind, seed: u64, round: &Handle, step: 
     let caught =
         state.watched(step.clone(), || catch_unwind(AssertUnwindSafe(|| (kind.run)(&mut program))));
     if let Err(payload) = caught {
-        let what = if faults::is_planned(&*payload) {
-            "a planned panic escaped from the program".to_owned()
-        } else {
-            format!("the program failed: {}", faults::text(&*payload))
+        let what = match faults::is_planned(&*payload) {
+            true => "a planned panic escaped from the program".to_owned(),
+            false => format!("the program failed: {}", faults::text(&*payload)),
         };
         state.fail(Failure { step: step.clone(), what });
     }

@@ -78,8 +78,8 @@ fn median(points: &[(f64, f64)]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rng::Rng;
     use super::*;
+    use crate::measure::rng::Rng;
 
     /// A line with noise, in which every tenth sample is an outlier.
     fn noisy(slope: f64, count: usize) -> Vec<(f64, f64)> {
@@ -99,24 +99,20 @@ mod tests {
         assert!(fit.low < 100.0 && 100.0 < fit.high, "{fit:?}");
         assert!((fit.extent - 19.9).abs() < 0.2, "{fit:?}");
         assert!(fit.sure_growth() > 1500.0, "{fit:?}");
+        let thinned = of_second_half(&noisy(100.0, 20_000)).unwrap();
+        assert!((thinned.slope - 100.0).abs() < 1.0, "{thinned:?}");
     }
 
     #[test]
     fn a_constant_series_has_no_sure_growth() {
         assert!(of_second_half(&noisy(0.0, 400)).unwrap().sure_growth() < 60.0);
         assert!(of_second_half(&noisy(-100.0, 400)).unwrap().sure_growth() < 0.0);
-    }
-
-    #[test]
-    fn growth_in_the_first_half_alone_is_not_a_leak() {
-        let points: Vec<_> = (0..200).map(|at| (f64::from(at), f64::from(at.min(90)))).collect();
-        assert_eq!(of_second_half(&points).unwrap().slope, 0.0);
-    }
-
-    #[test]
-    fn a_step_among_few_samples_is_not_sure() {
-        let points: Vec<_> = (0..40).map(|at| (f64::from(at), f64::from(at / 37))).collect();
-        assert!(of_second_half(&points).unwrap().sure_growth() <= 0.0);
+        let series = |count, y: fn(i32) -> i32| -> Fit {
+            let points: Vec<_> = (0..count).map(|at| (at.into(), y(at).into())).collect();
+            of_second_half(&points).unwrap()
+        };
+        assert_eq!(series(200, |at| at.min(90)).slope, 0.0, "growth in the first half alone");
+        assert!(series(40, |at| at / 37).sure_growth() <= 0.0, "a step among few samples");
     }
 
     #[test]
@@ -124,11 +120,5 @@ mod tests {
         assert_eq!(of_second_half(&[]), None);
         assert_eq!(of_second_half(&noisy(100.0, 13)), None);
         assert_eq!(of_second_half(&[(1.0, 1.0); 40]), None, "all of the same moment");
-    }
-
-    #[test]
-    fn many_samples_are_thinned_out() {
-        let fit = of_second_half(&noisy(100.0, 20_000)).unwrap();
-        assert!((fit.slope - 100.0).abs() < 1.0, "{fit:?}");
     }
 }

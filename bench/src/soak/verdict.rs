@@ -51,13 +51,8 @@ mod tests {
         assert_eq!(leaking(700.0 * 1024.0), ["heap in use"]);
         assert!(leaking(400.0 * 1024.0).is_empty());
         assert!(leaking(-1e6).is_empty());
-    }
-
-    #[test]
-    fn growth_is_reported_per_program() {
-        let rows = rows(some(400, 100_000.0).all());
-        let slope = rows[HEAP].by_program.unwrap().slope;
-        assert!((slope - 100.0).abs() < 1.0, "{slope}");
+        let slope = rows(some(400, 100_000.0).all())[HEAP].by_program.unwrap().slope;
+        assert!((slope - 100.0).abs() < 1.0, "{slope} per program");
     }
 
     /// A machine with other load may have run most programs in a small part of the time.

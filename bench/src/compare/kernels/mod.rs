@@ -7,6 +7,8 @@
 //!
 //! The kernels in [`busy`] need other things: blocking tasks, locks, channels and scopes.
 
+pub use crate::measure::rng::splitmix;
+
 pub mod busy;
 pub mod data;
 pub mod forks;
@@ -56,11 +58,3 @@ fork!(Serial, |a, b| {
     let a = a();
     (a, b())
 });
-
-/// Hashes a number with the step of the generator splitmix64 (Steele, Lea, Flood, 2014).
-pub fn splitmix(seed: u64) -> u64 {
-    let z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}

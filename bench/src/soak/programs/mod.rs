@@ -27,14 +27,14 @@ mod prelude {
     pub(super) use cygnet::{JoinError, Task};
 
     pub(super) use super::super::faults::{Fault, Planned, is_planned, panic_as_planned};
-    pub(super) use super::super::rng::Rng;
     pub(super) use super::Program;
     pub(super) use super::aids::*;
+    pub(super) use crate::measure::rng::Rng;
 }
 
 use cygnet::{Handle, Task};
 
-use super::rng::Rng;
+use crate::measure::rng::Rng;
 
 /// The environment of a program.
 pub(crate) struct Program {

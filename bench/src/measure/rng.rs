@@ -1,7 +1,17 @@
-//! Random numbers from a seed. They determine which programs run, and their sizes, but not the
-//! interleaving of the threads.
+//! Random numbers from a seed.
 
 use std::time::Duration;
+
+/// The step of the generator's state.
+const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Hashes a number with the step of the generator splitmix64 (Steele, Lea, Flood, 2014).
+pub fn splitmix(seed: u64) -> u64 {
+    let z = seed.wrapping_add(GAMMA);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
 
 /// A generator with one word of state (splitmix64).
 #[derive(Clone, Debug)]
@@ -19,11 +29,9 @@ impl Rng {
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        word ^ (word >> 31)
+        let word = splitmix(self.0);
+        self.0 = self.0.wrapping_add(GAMMA);
+        word
     }
 
     /// A number less than `end`, which must not be 0.
