@@ -24,12 +24,10 @@ impl Clock {
     }
 }
 
+#[cfg_attr(not(feature = "model"), allow(dead_code))]
 pub struct World {
-    #[cfg_attr(not(feature = "model"), allow(dead_code))]
     pub cores: usize,
-    #[cfg_attr(not(feature = "model"), allow(dead_code))]
     pub sockets: usize,
-    #[cfg_attr(not(feature = "model"), allow(dead_code))]
     pub seed: u64,
 }
 

@@ -10,7 +10,9 @@ use anyhow::ensure;
 use super::cases::{CONTENDERS, LOCKS, MESSAGES, SPREAD_OF, VALUES};
 use super::runtimes::rings::Traffic;
 use crate::measure::busy::{Stint, since_the_first};
-use crate::measure::harness::{BYTES, CPU, Measured, Setting, Size, shared_out, starts, time};
+use crate::measure::harness::{
+    BYTES, CPU, CaseResult, Measured, Setting, Size, shared_out, starts, time,
+};
 use crate::measure::machine::cpu_time;
 use crate::measure::memory;
 use crate::measure::stats::median;
@@ -161,10 +163,7 @@ impl ControlJob {
 ///
 /// # Errors
 /// A job is not done a second after the last one was submitted.
-pub fn control_loop(
-    setting: &Setting,
-    mut submit: impl FnMut(ControlJob),
-) -> anyhow::Result<Measured> {
+pub fn control_loop(setting: &Setting, mut submit: impl FnMut(ControlJob)) -> CaseResult {
     let jobs = setting.size(CONTROL_JOBS);
     let job = ControlJob { work: setting.work(CONTROL_JOB), done: Arc::default() };
     let mut submit_and_wait = || {

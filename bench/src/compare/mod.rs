@@ -101,20 +101,18 @@ pub const HOW_TO_GET_PEERS: &str = "rayon, tokio and the other peers: cargo run 
 /// # Errors
 /// No case's name contains one of the filters, or a picture or the output cannot be written.
 pub fn run(args: &CompareArgs) -> anyhow::Result<ExitCode> {
-    let complete = if let Some(words) = &args.measure {
+    if let Some(words) = &args.measure {
         let speed = match (args.steps_per_us, args.steps_per_item) {
             (Some(steps_per_us), Some(steps_per_item)) => Speed { steps_per_us, steps_per_item },
             _ => Speed::measure(),
         };
         contenders::measure_here(words, args.turns.quick, speed)?;
-        true
     } else if args.list {
         text::list(&args.filters)?;
-        true
-    } else {
-        compare(args)?
-    };
-    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    } else if !compare(args)? {
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Measures the requested cases and prints the results. Returns whether everything could be

@@ -48,14 +48,14 @@ pub struct Figure {
     /// Median and spread over the rounds.
     #[serde(flatten)]
     pub spread: Spread,
-    /// The ratio to the best value with the same number of workers, serial work excepted. `None`
-    /// if there is nothing to compare.
-    pub to_best: Option<f64>,
+    /// The ratio to the best value with the same number of workers, serial work excepted. NaN if
+    /// there is nothing to compare.
+    pub to_best: f64,
 }
 
 impl From<Vec<f64>> for Figure {
     fn from(rounds: Vec<f64>) -> Figure {
-        Figure { spread: rounds.into(), to_best: None }
+        Figure { spread: rounds.into(), to_best: f64::NAN }
     }
 }
 
@@ -118,10 +118,9 @@ impl Page {
         for row in &mut self.rows {
             let (case, workers) = (row.case, row.workers);
             for (key, figure) in &mut row.figures {
-                let best = best.get(&(case, workers, key.clone()));
+                let best = best.get(&(case, workers, key.clone())).copied().unwrap_or_default();
                 // A wait may be shorter than the resolution of the clock.
-                let comparable = best.filter(|&&best| best > 0.0);
-                figure.to_best = comparable.map(|best| figure.spread.value / best);
+                figure.to_best = if best > 0.0 { figure.spread.value / best } else { f64::NAN };
             }
         }
         let measured = |case: &str| self.rows.iter().any(|row| row.case == case);
@@ -222,11 +221,11 @@ pub(super) mod tests {
             row("fib", "rayon", 2, &[4.0]),
         ]);
         let ratios: Vec<_> = page.rows.iter().map(|row| row.figures[TIME].to_best).collect();
-        assert_eq!(ratios, [Some(0.5), Some(1.0), Some(4.0), Some(1.0)]);
+        assert_eq!(ratios, [0.5, 1.0, 4.0, 1.0]);
         // A wait too short for the clock has no ratios.
         let page =
             self::page(vec![row("fib", "cygnet", 1, &[0.0]), row("fib", "rayon", 1, &[8.0])]);
-        assert!(page.rows.iter().all(|row| row.figures[TIME].to_best.is_none()));
+        assert!(page.rows.iter().all(|row| row.figures[TIME].to_best.is_nan()));
     }
 
     #[test]

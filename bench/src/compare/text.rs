@@ -46,10 +46,6 @@ fn parts(page: &Page) -> impl Iterator<Item = (&'static Case, &'static Part)> {
     page.cases().flat_map(|case| case.parts.iter().map(move |part| (case, part)))
 }
 
-fn ratio(value: Option<f64>) -> String {
-    Unit::Ratio.show(value.unwrap_or(f64::NAN))
-}
-
 fn cells(row: &Row, case: &Case, part: &Part) -> [String; 6] {
     let workers = if row.runtime == "serial" { String::new() } else { row.workers.to_string() };
     let Some(figure) = row.figures.get(part.key) else {
@@ -63,7 +59,7 @@ fn cells(row: &Row, case: &Case, part: &Part) -> [String; 6] {
         case.unit.show(figure.spread.value),
         figure.spread.interval(case.unit),
         case.unit.show(cpu.map_or(f64::NAN, |cpu| cpu.spread.value)),
-        ratio(figure.to_best),
+        Unit::Ratio.show(figure.to_best),
     ]
 }
 
@@ -138,8 +134,8 @@ fn value(row: &Row, case: &Case, part: &Part) -> String {
     let value = case.unit.show(figure.spread.value);
     match figure.to_best {
         _ if row.runtime == "serial" => value,
-        Some(1.0) => format!("**{value}**"),
-        to_best => format!("{value} ({})", ratio(to_best)),
+        1.0 => format!("**{value}**"),
+        to_best => format!("{value} ({})", Unit::Ratio.show(to_best)),
     }
 }
 

@@ -12,7 +12,7 @@ use super::stops::measured::{
 };
 use super::{balance, memory, ops, rings, stops, tree, waits};
 use crate::measure::harness::{
-    CPU, Delay, Measured, Run, Setting, Size, repeat, repeated, single_delays,
+    CPU, CaseResult, Delay, Measured, Run, Setting, Size, repeat, repeated, single_delays,
 };
 use crate::measure::line::Line;
 use crate::measure::rounds::Subject;
@@ -44,43 +44,18 @@ pub struct Case {
     workers: usize,
     /// The floor that is measured in the same process, in addition to the usual ones.
     pub floor: Floor,
-    /// What it measures: times or bytes.
-    pub kind: Kind,
+    /// Number of rounds beyond which nothing is learnt. Times differ from round to round and with the
+    /// load of the machine. Bytes hardly vary, whatever the load.
+    most_rounds: u32,
     run: Run,
 }
 
-/// What a case measures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Times, which differ from round to round and with the load of the machine.
-    Times,
-    /// Bytes, which hardly vary, whatever the load.
-    Bytes,
-}
-
-impl Kind {
-    /// Number of rounds beyond which nothing is learnt.
-    const ROUNDS_OF_BYTES: u32 = 3;
-
-    /// How many of `of` rounds measure it.
-    pub fn rounds(self, of: u32) -> u32 {
-        match self {
-            Kind::Times => of,
-            Kind::Bytes => of.min(Kind::ROUNDS_OF_BYTES),
-        }
-    }
-
-    /// Whether round `round` (from 0) of `of` measures it. The measuring rounds are spread
-    /// evenly.
-    pub fn is_due(self, round: u32, of: u32) -> bool {
-        let due = u64::from(self.rounds(of));
-        u64::from(round) * due % u64::from(of) < due
-    }
-}
+/// Number of rounds that measure bytes.
+pub const ROUNDS_OF_BYTES: u32 = 3;
 
 /// A case that measures times.
 const fn timed(name: &'static str, workers: usize, run: Run) -> Case {
-    Case { name, workers, floor: Floor::Rmw, kind: Kind::Times, run }
+    Case { name, workers, floor: Floor::Rmw, most_rounds: u32::MAX, run }
 }
 
 /// A case whose floor is a step between two threads.
@@ -90,7 +65,7 @@ const fn handed(name: &'static str, workers: usize, run: Run) -> Case {
 
 /// A case that measures bytes.
 const fn sized(name: &'static str, run: Run) -> Case {
-    Case { kind: Kind::Bytes, ..timed(name, 1, run) }
+    Case { most_rounds: ROUNDS_OF_BYTES, ..timed(name, 1, run) }
 }
 
 /// All cases, in the order of a round.
@@ -119,10 +94,7 @@ pub const CASES: &[Case] = &[
     timed("ping-pong-home", 1, |s| looped(s, ops::ping_pong_at_home)),
     handed("ping-pong-across", 2, |s| looped(s, ops::ping_pong_across)),
     handed("spawn-from-outside", 2, ops::from_outside),
-    Case {
-        floor: Floor::Threads,
-        ..timed("runtime", 2, |s| Ok(repeated(s, |n| ops::life_of_a_runtime(n, s.workers))))
-    },
+    Case { floor: Floor::Threads, ..timed("runtime", 2, |s| Ok(repeated(s, |n| ops::life_of_a_runtime(n, s.workers)))) },
     timed("balance-together-1", 1, |s| balance(s, balance::woken_together)),
     timed("balance-together-2", 2, |s| balance(s, balance::woken_together)),
     timed("balance-at-once-1", 1, |s| balance(s, balance::woken_at_once)),
@@ -163,19 +135,10 @@ pub const CASES: &[Case] = &[
     timed("guard-two-child", 2, guards_of_a_child::<Swansong>),
     timed("guard-deep", 1, |s| looped(s, stops::deep_guards::<Swansong>)),
     timed("guard-deep-alone", 1, |s| looped(s, stops::deep_guards_alone::<Swansong>)),
-    timed("interrupt-future", 1, |s| {
-        let bare = |n| stops::polls(stops::Number::some(), n);
-        interrupted(s, bare, stops::interrupted_polls::<Swansong>)
-    }),
+    timed("interrupt-future", 1, |s| interrupted(s, stops::bare_polls, stops::interrupted_polls::<Swansong>)),
     #[cfg(feature = "futures")]
-    timed("interrupt-stream", 1, |s| {
-        let bare = |n| stops::stream_polls(stops::Number::some(), n);
-        interrupted(s, bare, stops::interrupted_stream_polls::<Swansong>)
-    }),
-    timed("interrupt-iterator", 1, |s| {
-        let bare = |n| stops::steps(stops::Number::some(), n);
-        interrupted(s, bare, stops::interrupted_steps::<Swansong>)
-    }),
+    timed("interrupt-stream", 1, |s| interrupted(s, stops::bare_stream_polls, stops::interrupted_stream_polls::<Swansong>)),
+    timed("interrupt-iterator", 1, |s| interrupted(s, stops::bare_steps, stops::interrupted_steps::<Swansong>)),
     timed("child", 1, |s| looped(s, |n| stops::children::<Swansong>(n, 0))),
     timed("child-siblings", 1, |s| looped(s, |n| stops::children::<Swansong>(n, 1000))),
     timed("child-guard", 1, |s| looped(s, stops::guarded_children::<Swansong>)),
@@ -194,12 +157,14 @@ impl Subject for &'static Case {
         self.name.to_owned()
     }
 
+    /// The measuring rounds are spread evenly.
     fn is_due(&self, round: u32, of: u32) -> bool {
-        self.kind.is_due(round, of)
+        let due = u64::from(of.min(self.most_rounds));
+        u64::from(round) * due % u64::from(of) < due
     }
 
     fn wants_quiet(&self) -> bool {
-        self.kind == Kind::Times
+        self.most_rounds > ROUNDS_OF_BYTES
     }
 }
 
@@ -219,22 +184,22 @@ pub fn measure(name: &str, quick: bool) -> anyhow::Result<()> {
     output::print_json(&Line { floors, ..Line::from((case.run)(&setting)) }, false)
 }
 
-fn started(setting: &Setting, start: impl FnMut() -> Delay + Send) -> anyhow::Result<Measured> {
+fn started(setting: &Setting, start: impl FnMut() -> Delay + Send) -> CaseResult {
     inside(setting, |setting| single_delays(setting, start))
 }
 
-fn start_elsewhere(setting: &Setting, gap: Duration, work: Duration) -> anyhow::Result<Measured> {
+fn start_elsewhere(setting: &Setting, gap: Duration, work: Duration) -> CaseResult {
     let work = setting.work(work);
     started(setting, || ops::start_elsewhere(gap, work))
 }
 
-fn start_from_outside(setting: &Setting, gap: Duration) -> anyhow::Result<Measured> {
+fn start_from_outside(setting: &Setting, gap: Duration) -> CaseResult {
     let runtime = runtime(setting.workers);
     Ok(single_delays(setting, || ops::start_from_outside(&runtime, gap)))
 }
 
 /// Cost per task of a process's first batch, and of its later batches.
-fn batch(setting: &Setting) -> anyhow::Result<Measured> {
+fn batch(setting: &Setting) -> CaseResult {
     let size = setting.size(BATCH);
     inside(setting, |setting| {
         let first = ops::batches(1, size).as_nanos() as f64;
@@ -243,13 +208,13 @@ fn batch(setting: &Setting) -> anyhow::Result<Measured> {
 }
 
 /// Time of one run of `variant`, from the first spawn to the end of the last child.
-fn balance(setting: &Setting, variant: fn(u32, Work) -> Duration) -> anyhow::Result<Measured> {
+fn balance(setting: &Setting, variant: fn(u32, Work) -> Duration) -> CaseResult {
     let work = setting.work(BALANCED_WORK);
     looped(setting, |n| (0..n).map(|_| variant(BALANCED, work)).sum())
 }
 
 /// Cost of a spawn, first start and park: on unused stacks, and again on the same stacks.
-fn first_start(setting: &Setting) -> anyhow::Result<Measured> {
+fn first_start(setting: &Setting) -> CaseResult {
     let count = setting.size(Size(100_000, 5_000));
     let time = || {
         let (time, tasks) = ops::park_many(count);
@@ -271,7 +236,7 @@ fn first_start(setting: &Setting) -> anyhow::Result<Measured> {
 }
 
 /// Cost of a timeout beside a million sleepers, and the part of its timer.
-fn timer_beside_sleepers(setting: &Setting) -> anyhow::Result<Measured> {
+fn timer_beside_sleepers(setting: &Setting) -> CaseResult {
     inside(setting, |setting| {
         tree::beside_sleepers(setting.size(SLEEPERS), || {
             let with = repeat(setting, tree::timeouts);
@@ -282,7 +247,7 @@ fn timer_beside_sleepers(setting: &Setting) -> anyhow::Result<Measured> {
 }
 
 /// Processor time of a million tasks that sleep once: on unused stacks, and again.
-fn sleepers(setting: &Setting) -> anyhow::Result<Measured> {
+fn sleepers(setting: &Setting) -> CaseResult {
     inside(setting, |setting| {
         let times = ["fresh", CPU].map(|key| (key, tree::cpu_of_sleepers(setting.size(SLEEPERS))));
         Measured::of(times)
@@ -295,7 +260,7 @@ fn interrupted(
     setting: &Setting,
     mut bare: impl FnMut(u64) -> Duration + Send,
     interrupted: impl FnMut(u64) -> Duration + Send,
-) -> anyhow::Result<Measured> {
+) -> CaseResult {
     inside(setting, |setting| {
         let before = repeat(setting, &mut bare);
         let with = repeat(setting, interrupted);
@@ -305,10 +270,7 @@ fn interrupted(
 }
 
 /// Cost of cancelling a tree of 100,000 nodes, per node.
-fn cancelled_tree(
-    setting: &Setting,
-    cancelled: fn(usize) -> (Duration, Duration),
-) -> anyhow::Result<Measured> {
+fn cancelled_tree(setting: &Setting, cancelled: fn(usize) -> (Duration, Duration)) -> CaseResult {
     let count = setting.size(Size(100_000, 1_000));
     inside(setting, |setting| tree::of_a_node(setting, count, "asked", cancelled))
 }
@@ -326,23 +288,18 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_measured_in_a_few_rounds_spread_evenly() {
-        let due = |kind: Kind, of: u32| -> Vec<u32> {
-            (0..of).filter(|&round| kind.is_due(round, of)).collect()
-        };
-        assert_eq!(due(Kind::Bytes, 15), [0, 5, 10]);
-        assert_eq!(due(Kind::Bytes, 4), [0, 2, 3]);
-        assert_eq!(due(Kind::Bytes, 2), [0, 1]);
-        assert_eq!(due(Kind::Times, 4), [0, 1, 2, 3]);
-    }
-
-    #[test]
-    fn bytes_do_not_need_quiet_and_are_measured_in_few_rounds() {
+    fn bytes_do_not_need_quiet_and_are_measured_in_a_few_rounds_spread_evenly() {
         let bytes = find("memory-parked-100000").unwrap();
         let times = find("yield-2").unwrap();
         assert!(times.wants_quiet() && !bytes.wants_quiet());
-        let due = |case: &'static Case| (0..15).filter(|&round| case.is_due(round, 15)).count();
-        assert_eq!((due(times), due(bytes)), (15, 3));
+        let due = |case: &'static Case, of: u32| -> Vec<u32> {
+            (0..of).filter(|&round| case.is_due(round, of)).collect()
+        };
+        assert_eq!(due(bytes, 15), [0, 5, 10]);
+        assert_eq!(due(bytes, 4), [0, 2, 3]);
+        assert_eq!(due(bytes, 2), [0, 1]);
+        assert_eq!(due(times, 4), [0, 1, 2, 3]);
+        assert_eq!(due(times, 15).len(), 15);
     }
 
     #[test]

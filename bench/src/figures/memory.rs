@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cygnet::{Runtime, Task};
 
 use super::ops;
-use crate::measure::harness::{BYTES, Measured};
+use crate::measure::harness::{BYTES, CaseResult, Measured};
 use crate::measure::memory::{need, settled, used};
 
 /// Number of tasks that are started before the next ones are spawned.
@@ -71,7 +71,7 @@ fn while_parked(runtime: &Runtime, count: usize, deep: bool) -> anyhow::Result<f
 ///
 /// # Errors
 /// There is not enough memory, or the kernel does not report its use.
-pub fn parked(count: usize) -> anyhow::Result<Measured> {
+pub fn parked(count: usize) -> CaseResult {
     need(count * 4600)?;
     let (runtime, base) = start()?;
     let full = while_parked(&runtime, count, false)?;
@@ -84,7 +84,7 @@ pub fn parked(count: usize) -> anyhow::Result<Measured> {
 ///
 /// # Errors
 /// The same as for [`parked`].
-pub fn deep(count: usize) -> anyhow::Result<Measured> {
+pub fn deep(count: usize) -> CaseResult {
     need(count * (DEPTH + 4600))?;
     let (runtime, base) = start()?;
     let during = while_parked(&runtime, count, true)?;
@@ -97,7 +97,7 @@ pub fn deep(count: usize) -> anyhow::Result<Measured> {
 ///
 /// # Errors
 /// The same as for [`parked`].
-pub fn queued(count: usize) -> anyhow::Result<Measured> {
+pub fn queued(count: usize) -> CaseResult {
     need(count * 400)?;
     let (runtime, base) = start()?;
     let full = runtime.block_on(|| {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use cygnet::coroutine::Coroutine;
 use cygnet::{LocalTask, Runtime, Task, Unparker};
 
-use crate::measure::harness::{Delay, Measured, Setting, repeated, scale, time};
+use crate::measure::harness::{CaseResult, Delay, Measured, Setting, repeated, scale, time};
 use crate::measure::work::Work;
 
 /// Stack size that tasks request in order to get a coroutine of their own. It is the default
@@ -37,10 +37,7 @@ pub fn runtime(workers: usize) -> Runtime {
 ///
 /// # Errors
 /// None. The signature is that of all cases.
-pub fn inside(
-    setting: &Setting,
-    kernel: impl FnOnce(&Setting) -> Measured + Send,
-) -> anyhow::Result<Measured> {
+pub fn inside(setting: &Setting, kernel: impl FnOnce(&Setting) -> Measured + Send) -> CaseResult {
     Ok(runtime(setting.workers).block_on(|| kernel(setting)))
 }
 
@@ -48,10 +45,7 @@ pub fn inside(
 ///
 /// # Errors
 /// None. The signature is that of all cases.
-pub fn looped(
-    setting: &Setting,
-    operation: impl FnMut(u64) -> Duration + Send,
-) -> anyhow::Result<Measured> {
+pub fn looped(setting: &Setting, operation: impl FnMut(u64) -> Duration + Send) -> CaseResult {
     inside(setting, |setting| repeated(setting, operation))
 }
 
@@ -306,7 +300,7 @@ pub fn spawn_from_outside(runtime: &Runtime, n: u64) -> Duration {
 ///
 /// # Errors
 /// None. The signature is that of all cases.
-pub fn from_outside(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn from_outside(setting: &Setting) -> CaseResult {
     let runtime = runtime(setting.workers);
     Ok(repeated(setting, |n| spawn_from_outside(&runtime, n)))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::cases::Kind;
+use super::cases::ROUNDS_OF_BYTES;
 use super::floor::{Floor, USUAL};
 use super::rows::{Row, Source};
 use crate::measure::harness::Values;
@@ -127,7 +127,7 @@ impl Page {
             CaseCost { case, rounds: measurements.len(), repeated, disturbed, seconds }
         };
         Page {
-            rounds_of_bytes: Kind::Bytes.rounds(run.rounds),
+            rounds_of_bytes: run.rounds.min(ROUNDS_OF_BYTES),
             run,
             floors: USUAL.map(|(key, floor)| (key.to_owned(), floor_of(floor, &all))).into(),
             figures: rows.iter().map(|row| Figure::new(row, results)).collect(),

@@ -54,34 +54,19 @@ impl Row {
     }
 }
 
-const fn time(
-    name: &'static str,
-    case: &'static str,
-    key: &'static str,
-    floor: Floor,
-    target: Target,
-) -> Row {
+type Name = &'static str;
+
+const fn time(name: Name, case: Name, key: Name, floor: Floor, target: Target) -> Row {
     Row { name, source: Source::Value(case, key), unit: Unit::Time, floor: Some(floor), target }
 }
 
-const fn bytes(
-    name: &'static str,
-    case: &'static str,
-    key: &'static str,
-    floor: u32,
-    target: Target,
-) -> Row {
+const fn bytes(name: Name, case: Name, key: Name, floor: u32, target: Target) -> Row {
     let floor = if floor == 0 { None } else { Some(Floor::Given(floor)) };
     Row { name, source: Source::Value(case, key), unit: Unit::Bytes, floor, target }
 }
 
 /// A ratio of the times of two cases.
-const fn ratio(
-    name: &'static str,
-    first: &'static str,
-    second: &'static str,
-    target: Target,
-) -> Row {
+const fn ratio(name: Name, first: Name, second: Name, target: Target) -> Row {
     let source = Source::Ratio((first, TIME), (second, TIME));
     Row { name, source, unit: Unit::Ratio, floor: None, target }
 }
@@ -139,12 +124,10 @@ pub const ROWS: &[Row] = &[
     time("yield, 1,000 tasks", "yield-1000", TIME, Call, Target::most(15.0)),
     time("park/unpark step, one worker", "ping-pong-home", TIME, Rmw, Target::most(45.0)),
     time("park/unpark step, across two", "ping-pong-across", TIME, Handoff, Target::most(1000.0)),
-    time("spawn from outside and wait, 2 workers", "spawn-from-outside", TIME, Handoff,
-         Target::most(5000.0)),
+    time("spawn from outside and wait, 2 workers", "spawn-from-outside", TIME, Handoff, Target::most(5000.0)),
     time("balance, woken together, 1 worker", "balance-together-1", TIME, COMPUTING, STATED),
     time("balance, woken together, 2 workers", "balance-together-2", TIME, COMPUTING_HALF, STATED),
-    ratio("balance, woken together, 2 workers to 1", "balance-together-2", "balance-together-1",
-          BALANCE),
+    ratio("balance, woken together, 2 workers to 1", "balance-together-2", "balance-together-1", BALANCE),
     time("balance, woken at once, 1 worker", "balance-at-once-1", TIME, COMPUTING, STATED),
     time("balance, woken at once, 2 workers", "balance-at-once-2", TIME, COMPUTING_HALF, STATED),
     ratio("balance, woken at once, 2 workers to 1", "balance-at-once-2", "balance-at-once-1", BALANCE),
@@ -153,8 +136,7 @@ pub const ROWS: &[Row] = &[
     bytes("process, 1,000,000 ended, over its start", "memory-parked-1000000", "left", 0, STATED),
     bytes("parked task that was 32 KiB deep", "memory-deep-100000", "deep", DEEP, STATED),
     bytes("parked task, stacks once deep, trimmed", "memory-deep-100000", "bytes", PARKED, STATED),
-    bytes("queued task, 1,000,000", "memory-queued-1000000", "bytes", QUEUED,
-          Target::most(160.0)),
+    bytes("queued task, 1,000,000", "memory-queued-1000000", "bytes", QUEUED, Target::most(160.0)),
     time("runtime of 2 workers, built and dropped", "runtime", TIME, Threads, Target::most(60_000.0)),
     time("first start and park, fresh page", "first-start", "fresh", Page, Target::most(2500.0)),
     time("first start and park, warm stack", "first-start", "warm", Page, STATED),

@@ -102,8 +102,11 @@ impl Measured {
     }
 }
 
+/// What the measurement of a case comes to.
+pub type CaseResult = anyhow::Result<Measured>;
+
 /// Measures a case in this process.
-pub type Run = fn(&Setting) -> anyhow::Result<Measured>;
+pub type Run = fn(&Setting) -> CaseResult;
 
 /// Cases, by name. A name that ends with a hyphen is that of a family: its cases have a number
 /// after it.

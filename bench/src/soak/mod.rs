@@ -207,15 +207,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_a_positive_number() {
-        assert_eq!(minutes("0.05"), Ok(0.05));
-        for bad in ["0", "-1", "NaN", "inf", "1e9"] {
-            assert!(minutes(bad).unwrap_err().contains("more than 0"), "{bad}");
-        }
-        assert!(minutes("soon").unwrap_err().contains("not a number"));
-    }
-
-    #[test]
     fn the_picture_lies_beside_the_report() {
         assert_eq!(picture(Path::new("a/soak.md")).unwrap(), Path::new("a/soak.svg"));
         assert_eq!(picture(Path::new("soak")).unwrap(), Path::new("soak.svg"));

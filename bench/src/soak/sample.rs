@@ -28,34 +28,30 @@ pub(crate) enum Unit {
 const KIB: f64 = 1024.0;
 const MIB: f64 = 1024.0 * KIB;
 
-/// Indices into [`SERIES`].
-pub(crate) const HEAP: usize = 0;
-pub(crate) const RESIDENT: usize = 1;
-pub(crate) const VIRTUAL: usize = 2;
-pub(crate) const MAPPINGS: usize = 3;
-pub(crate) const THREADS: usize = 4;
-pub(crate) const DESCRIPTORS: usize = 5;
-pub(crate) const STACKS: usize = 6;
-pub(crate) const COROUTINES: usize = 7;
-pub(crate) const TIMERS: usize = 8;
-pub(crate) const RETIRING: usize = 9;
-pub(crate) const BLOCKING: usize = 10;
+macro_rules! series {
+    ($($index:ident = $at:literal: $name:literal, $unit:ident, $limit:expr;)*) => {
+        $(pub(crate) const $index: usize = $at;)*
 
-/// The limits are what pools and arenas may still grow by if a rare round needs more than all
-/// rounds before.
-pub(crate) const SERIES: &[Series] = &[
-    Series { name: "heap in use", unit: Unit::Bytes, limit: MIB },
-    Series { name: "resident memory", unit: Unit::Bytes, limit: 8.0 * MIB },
-    Series { name: "address space", unit: Unit::Bytes, limit: 512.0 * MIB },
-    Series { name: "mappings", unit: Unit::Count, limit: 64.0 },
-    Series { name: "threads", unit: Unit::Count, limit: 3.0 },
-    Series { name: "open descriptors", unit: Unit::Count, limit: 3.0 },
-    Series { name: "stacks", unit: Unit::Count, limit: 64.0 },
-    Series { name: "live coroutines", unit: Unit::Count, limit: 3.0 },
-    Series { name: "timers", unit: Unit::Count, limit: 3.0 },
-    Series { name: "retire backlog", unit: Unit::Count, limit: 64.0 },
-    Series { name: "blocking threads", unit: Unit::Count, limit: 3.0 },
-];
+        /// The limits are what pools and arenas may still grow by if a rare round needs more than
+        /// all rounds before. The constants are the indices.
+        pub(crate) const SERIES: &[Series] =
+            &[$(Series { name: $name, unit: Unit::$unit, limit: $limit }),*];
+    };
+}
+
+series! {
+    HEAP = 0: "heap in use", Bytes, MIB;
+    RESIDENT = 1: "resident memory", Bytes, 8.0 * MIB;
+    VIRTUAL = 2: "address space", Bytes, 512.0 * MIB;
+    MAPPINGS = 3: "mappings", Count, 64.0;
+    THREADS = 4: "threads", Count, 3.0;
+    DESCRIPTORS = 5: "open descriptors", Count, 3.0;
+    STACKS = 6: "stacks", Count, 64.0;
+    COROUTINES = 7: "live coroutines", Count, 3.0;
+    TIMERS = 8: "timers", Count, 3.0;
+    RETIRING = 9: "retire backlog", Count, 64.0;
+    BLOCKING = 10: "blocking threads", Count, 3.0;
+}
 
 /// All quantities at one moment.
 #[derive(Clone, Copy, Debug)]

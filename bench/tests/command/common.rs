@@ -94,6 +94,16 @@ impl Scratch {
         self.0.join(OsStr::from_bytes(name.as_ref()))
     }
 
+    /// The path of an entry in it, as text.
+    pub fn text(&self, name: &str) -> String {
+        self.at(name).to_str().expect("text").to_owned()
+    }
+
+    /// The text of a file in it.
+    pub fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.at(name)).expect("a file of text")
+    }
+
     /// Writes a file in it, making the directories on the way.
     pub fn write(&self, name: impl AsRef<[u8]>, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.at(name);

@@ -1,7 +1,6 @@
 //! The command `compare`, with one short round of small cases.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::common::{Scratch, assert_ends, assert_refused, run, stderr, stdout};
@@ -27,9 +26,7 @@ fn page(output: &Output) -> Value {
 
 /// Writes a shell script, and returns the command that runs it.
 fn script(scratch: &Scratch, name: &str, text: &str) -> String {
-    let path = scratch.path().join(name);
-    fs::write(&path, text).expect("a file");
-    format!("sh {}", path.display())
+    format!("sh {}", scratch.write(name, text).display())
 }
 
 #[test]
@@ -70,10 +67,10 @@ fn mistakes_are_refused_before_measuring() {
 #[test]
 fn markdown_and_a_picture() {
     let scratch = Scratch::new("compare-plot");
-    let file = scratch.path().join("plot.svg");
-    let output = compare(&["--markdown", "--plot", file.to_str().expect("text"), "join-10us"]);
+    let file = scratch.text("plot.svg");
+    let output = compare(&["--markdown", "--plot", &file, "join-10us"]);
     assert!(stdout(&output).contains("| case | workers | serial | cygnet |"));
-    assert!(fs::read_to_string(file).expect("a picture").contains("</svg>"));
+    assert!(scratch.read("plot.svg").contains("</svg>"));
 }
 
 #[test]
@@ -131,14 +128,13 @@ fn a_program_that_hangs_is_ended_at_the_limit() {
 #[test]
 fn the_example_in_c_takes_part() {
     let scratch = Scratch::new("compare-c");
-    let program: PathBuf = scratch.path().join("pthreads");
+    let program = scratch.text("pthreads");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("external/pthreads.c");
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"];
     let compiled = Command::new(compiler).args(flags).arg(&program).arg(source).status();
     assert!(compiled.expect("a C compiler").success());
-    let external = program.to_str().expect("text");
-    let output = compare(&["--json", "--external", external, "join-10us", "block-on"]);
+    let output = compare(&["--json", "--external", &program, "join-10us", "block-on"]);
     assert_ends(&output, 0);
     let rows = rows(&page(&output));
     let ours: Vec<_> = rows.iter().filter(|row| row.1 == "pthreads").collect();

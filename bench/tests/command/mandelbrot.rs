@@ -45,9 +45,8 @@ fn the_picture_opens_and_does_not_depend_on_the_number_of_workers() {
 #[test]
 fn json_describes_the_picture() {
     let dir = Scratch::new("picture-json");
-    let out = dir.at("f.png");
-    let out = out.to_str().expect("text");
-    let args = ["run", "mandelbrot", "--json", "--compare-serial", "--size", "33", "--out", out];
+    let out = dir.text("f.png");
+    let args = ["run", "mandelbrot", "--json", "--compare-serial", "--size", "33", "--out", &out];
     let output = run(args);
     let report = json(&output);
     assert_eq!(report["job"], "mandelbrot");

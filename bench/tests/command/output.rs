@@ -66,9 +66,8 @@ fn a_closed_pipe_ends_the_command_without_a_message() {
 fn a_report_in_a_file_is_there_although_the_closing_lines_cannot_be_printed() {
     let Some(full) = full() else { return };
     let scratch = Scratch::new("output-soak");
-    let file = scratch.at("soak.md");
-    let file = file.to_str().expect("text");
-    let output = end_on(full, &["soak", "--rounds", "1", "--only", "join", "--out", file]);
+    let file = scratch.text("soak.md");
+    let output = end_on(full, &["soak", "--rounds", "1", "--only", "join", "--out", &file]);
     assert_ends(&output, 1);
     assert_eq!(scratch.names(), ["soak.md", "soak.svg"]);
 }

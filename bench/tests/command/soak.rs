@@ -21,6 +21,8 @@ fn bad_arguments_are_refused_with_a_sentence() {
         (&["--minutes", "0"][..], 2, "more than 0"),
         (&["--minutes=-1"], 2, "more than 0"),
         (&["--minutes", "NaN"], 2, "more than 0"),
+        (&["--minutes", "inf"], 2, "more than 0"),
+        (&["--minutes", "1e9"], 2, "more than 0"),
         (&["--minutes", "soon"], 2, "not a number of minutes"),
         (&[], 2, "--minutes"),
         (&["--rounds", "0"], 2, "--rounds"),
@@ -50,16 +52,15 @@ fn the_kinds_are_listed() {
 #[test]
 fn a_short_run_passes_and_writes_its_report_and_its_picture() {
     let scratch = Scratch::new("soak-report");
-    let file = scratch.path().join("soak.md");
-    let output = soak(&["--rounds", "8", "--seed", "7", "--out", file.to_str().expect("text")]);
+    let file = scratch.text("soak.md");
+    let output = soak(&["--rounds", "8", "--seed", "7", "--out", &file]);
     assert_ends(&output, 0);
     assert!(stdout(&output).starts_with("passed: no failure"), "{}", stdout(&output));
-    let report = fs::read_to_string(file).expect("a report");
+    let report = scratch.read("soak.md");
     assert!(report.contains("(soak.svg)") && report.contains("| heap in use |"), "{report}");
     assert!(report.contains("- 8 of 8 rounds, in "), "{report}");
     assert!(report.contains("`cygnet soak --rounds 8 --seed 7 --workers 1,2`"), "{report}");
-    let picture = fs::read_to_string(scratch.path().join("soak.svg")).expect("a picture");
-    assert!(picture.contains("</svg>"));
+    assert!(scratch.read("soak.svg").contains("</svg>"));
     assert_eq!(scratch.names(), ["soak.md", "soak.svg"]);
 }
 
@@ -107,12 +108,10 @@ fn without_a_planted_fault_nothing_is_found_and_a_run_may_be_short() {
 #[test]
 fn a_planted_hang_ends_the_run_and_is_described() {
     let scratch = Scratch::new("soak-hang");
-    let file = scratch.path().join("soak.md");
-    let file = file.to_str().expect("text");
-    let output = soak(&["--minutes", "10", "--watchdog", "2", "--plant", "hang", "--out", file]);
+    let file = scratch.text("soak.md");
+    let output = soak(&["--minutes", "10", "--watchdog", "2", "--plant", "hang", "--out", &file]);
     assert_ends(&output, 1);
-    let report = fs::read_to_string(file).expect("a report");
-    for text in [stderr(&output), report] {
+    for text in [stderr(&output), scratch.read("soak.md")] {
         assert!(text.contains("hang (--program hang:"), "{text}");
         assert!(text.contains("it has not ended after 2s"), "{text}");
         assert!(text.contains("WorkerMetrics") && text.contains("thread lasting-0"), "{text}");

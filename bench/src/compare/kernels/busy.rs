@@ -25,7 +25,7 @@ pub trait Blocking {
     fn inside(
         setting: &Setting,
         kernel: impl FnOnce(&Setting) -> Measured + Send + 'static,
-    ) -> anyhow::Result<Measured>;
+    ) -> CaseResult;
 
     /// Runs all tasks at the same time, and returns their results.
     fn run_all<T: Send>(tasks: Vec<Task<'_, T>>) -> Vec<T>;
@@ -94,7 +94,7 @@ pub fn stages(setting: &Setting) -> (usize, [Work; STAGES]) {
 ///
 /// # Errors
 /// A runtime that cannot be built.
-pub fn pipeline<B: Channels>(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn pipeline<B: Channels>(setting: &Setting) -> CaseResult {
     let (values, stages) = stages(setting);
     B::inside(setting, move |setting| busy(setting, values, || pass::<B>(values as u64, stages)))
 }
@@ -150,7 +150,7 @@ pub fn scope_flood<S: Scopes>(setting: &Setting) -> Measured {
 ///
 /// # Errors
 /// A runtime that cannot be built.
-pub fn contended<B: Blocking, L: Lock>(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn contended<B: Blocking, L: Lock>(setting: &Setting) -> CaseResult {
     let (turns, outside) = sized(setting, cases::turns(setting.number), setting.number);
     B::inside(setting, move |setting| {
         busy_with_waits(setting, turns, || {
@@ -178,7 +178,7 @@ pub fn writes(task: usize, turn: u64) -> bool {
 ///
 /// # Errors
 /// A runtime that cannot be built.
-pub fn readers<B: Blocking, L: ReadWrite>(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn readers<B: Blocking, L: ReadWrite>(setting: &Setting) -> CaseResult {
     let (turns, work) = sized(setting, cases::READ_TURNS, cases::READ_WORK);
     B::inside(setting, move |setting| {
         busy_with_waits(setting, turns, || {
@@ -233,7 +233,7 @@ fn take_turns<B: Blocking>(
 ///
 /// # Errors
 /// A runtime that cannot be built.
-pub fn many_senders<B: Channels>(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn many_senders<B: Channels>(setting: &Setting) -> CaseResult {
     let (values, work) = sized(setting, cases::SENT, cases::SENT_WORK);
     B::inside(setting, move |setting| {
         let senders = setting.workers * TASKS_PER_WORKER;
@@ -269,7 +269,7 @@ pub fn portion(all: usize, parts: usize, part: usize) -> Range<u64> {
 ///
 /// # Errors
 /// A runtime that cannot be built.
-pub fn request_reply<B: Channels>(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn request_reply<B: Channels>(setting: &Setting) -> CaseResult {
     let (requests, work) = sized(setting, cases::REQUESTS, cases::ANSWER_WORK);
     B::inside(setting, move |setting| {
         let pairs = setting.workers * PAIRS_PER_WORKER;

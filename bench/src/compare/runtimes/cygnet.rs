@@ -89,10 +89,7 @@ pub struct Cygnet;
 fork!(Cygnet, |a, b| cygnet::join(a, b));
 
 impl Blocking for Cygnet {
-    fn inside(
-        setting: &Setting,
-        kernel: impl FnOnce(&Setting) -> Measured + Send,
-    ) -> anyhow::Result<Measured> {
+    fn inside(setting: &Setting, kernel: impl FnOnce(&Setting) -> Measured + Send) -> CaseResult {
         inside(setting, kernel)
     }
 
@@ -151,7 +148,7 @@ impl Scopes for Cygnet {
 }
 
 /// The library's pipeline, in which all stages take the values in order.
-fn steps(setting: &Setting) -> anyhow::Result<Measured> {
+fn steps(setting: &Setting) -> CaseResult {
     let (values, stages) = busy::stages(setting);
     let pass = || {
         let mut sum = 0;
@@ -175,7 +172,7 @@ fn steps(setting: &Setting) -> anyhow::Result<Measured> {
 }
 
 /// A flood of children that are joined by their handles.
-fn flood(setting: &Setting) -> anyhow::Result<Measured> {
+fn flood(setting: &Setting) -> CaseResult {
     let (count, work) = busy::sized(setting, cases::FLOOD, setting.number);
     let flood = || {
         let spawn = |seed| cygnet::spawn(move || busy::job(work, seed));
@@ -189,16 +186,16 @@ fn flood(setting: &Setting) -> anyhow::Result<Measured> {
 fn forking(
     setting: &Setting,
     kernel: impl FnOnce(&Setting, &mut ()) -> Measured + Send,
-) -> anyhow::Result<Measured> {
+) -> CaseResult {
     inside(setting, |setting| kernel(setting, &mut ()))
 }
 
-fn pass_messages(setting: &Setting, traffic: Traffic) -> anyhow::Result<Measured> {
+fn pass_messages(setting: &Setting, traffic: Traffic) -> CaseResult {
     inside(setting, |setting| ring(setting, traffic, rings::pass))
 }
 
 /// The library's loop over numbers in memory.
-fn sum(setting: &Setting) -> anyhow::Result<Measured> {
+fn sum(setting: &Setting) -> CaseResult {
     let numbers = numbers(setting.size(cases::NUMBERS));
     let add = |a: u64, b: u64| a + b;
     let sum = || par::fold_reduce(black_box(&numbers), || 0, |sum, n| sum + n, add);
@@ -206,7 +203,7 @@ fn sum(setting: &Setting) -> anyhow::Result<Measured> {
 }
 
 /// The library's loop over computed items.
-fn items(setting: &Setting) -> anyhow::Result<Measured> {
+fn items(setting: &Setting) -> CaseResult {
     let (count, steps) = item_size(setting);
     let add = |a: u64, b: u64| a + b;
     let sum = || par::map_reduce(0..black_box(count), || 0, |at| item(at, steps), add);
@@ -271,17 +268,17 @@ fn cancelled(
     setting: &Setting,
     afterwards: &'static str,
     cancelled: impl FnMut(usize) -> (Duration, Duration) + Send,
-) -> anyhow::Result<Measured> {
+) -> CaseResult {
     let count = setting.size(cases::cancelled(setting.number));
     inside(setting, |setting| tree::of_a_node(setting, count, afterwards, cancelled))
 }
 
-fn batch(setting: &Setting) -> anyhow::Result<Measured> {
+fn batch(setting: &Setting) -> CaseResult {
     let size = setting.size(cases::BATCH);
     inside(setting, |setting| shared_out(setting, size, |n| ops::batches(n, size)))
 }
 
-fn batch_parked(setting: &Setting) -> anyhow::Result<Measured> {
+fn batch_parked(setting: &Setting) -> CaseResult {
     let size = setting.size(cases::PARKED_BATCH);
     inside(setting, |setting| {
         shared_out(setting, size, |n| {
@@ -290,12 +287,12 @@ fn batch_parked(setting: &Setting) -> anyhow::Result<Measured> {
     })
 }
 
-fn wait_once(setting: &Setting) -> anyhow::Result<Measured> {
+fn wait_once(setting: &Setting) -> CaseResult {
     let (tasks, work) = (setting.size(cases::WAITERS), setting.work(cases::WAITER_WORK));
     looped(setting, |n| (0..n).map(|_| balance::woken_together(tasks as u32, work)).sum())
 }
 
-fn block_on(setting: &Setting) -> anyhow::Result<Measured> {
+fn block_on(setting: &Setting) -> CaseResult {
     let runtime = ops::runtime(setting.workers);
     let nothing = |i| {
         runtime.block_on(|| {

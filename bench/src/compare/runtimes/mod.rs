@@ -12,7 +12,7 @@ mod serial;
 mod threads;
 
 use super::cases::Case;
-use crate::measure::harness::{Measured, Run, Setting, Table, number_in};
+use crate::measure::harness::{CaseResult, Run, Setting, Table, number_in};
 
 /// A runtime that runs cases.
 pub struct Runtime {
@@ -68,7 +68,7 @@ impl Runtime {
     }
 
     /// Measures a case in this process, if the runtime runs it.
-    pub fn measure(&self, case: &str, setting: &Setting) -> Option<anyhow::Result<Measured>> {
+    pub fn measure(&self, case: &str, setting: &Setting) -> Option<CaseResult> {
         self.run(case).map(|(run, number)| run(&Setting { number, ..*setting }))
     }
 

@@ -1,7 +1,7 @@
 //! No runtime: plain calls on one thread, the reference for one worker of the runtimes.
 
 use crate::compare::prelude::*;
-use crate::figures::stops::measured as stops;
+use crate::figures::stops::{self, measured};
 use crate::figures::{tree, waits};
 
 /// The cases that run without a runtime.
@@ -10,34 +10,31 @@ pub const TABLE: Table = with_forks!(Serial, plainly;
     ("items", items),
     ("ask", |s| Ok(repeated(s, tree::loads))),
     ("mutex", |s| Ok(repeated(s, waits::locks_of_std))),
-    ("interrupt-future", stops::BARE_FUTURE),
+    ("interrupt-future", |s| measured::looped(s, stops::bare_polls)),
     #[cfg(feature = "futures")]
-    ("interrupt-stream", stops::BARE_STREAM),
-    ("interrupt-iterator", stops::BARE_ITERATOR),
+    ("interrupt-stream", |s| measured::looped(s, stops::bare_stream_polls)),
+    ("interrupt-iterator", |s| measured::looped(s, stops::bare_steps)),
     ("wait-once", computing),
     ("control-loop", |s| control_loop(s, ControlJob::run)),
 );
 
-fn plainly(
-    setting: &Setting,
-    kernel: impl FnOnce(&Setting, &mut ()) -> Measured,
-) -> anyhow::Result<Measured> {
+fn plainly(setting: &Setting, kernel: impl FnOnce(&Setting, &mut ()) -> Measured) -> CaseResult {
     Ok(kernel(setting, &mut ()))
 }
 
 /// A loop over all numbers, without divide and conquer.
-fn sum(setting: &Setting) -> anyhow::Result<Measured> {
+fn sum(setting: &Setting) -> CaseResult {
     let numbers = numbers(setting.size(cases::NUMBERS));
     Ok(timed(setting, || black_box(&numbers).iter().sum()))
 }
 
-fn items(setting: &Setting) -> anyhow::Result<Measured> {
+fn items(setting: &Setting) -> CaseResult {
     let (count, steps) = item_size(setting);
     Ok(timed(setting, || (0..black_box(count)).map(|at| item(at, steps)).sum()))
 }
 
 /// The computation alone.
-fn computing(setting: &Setting) -> anyhow::Result<Measured> {
+fn computing(setting: &Setting) -> CaseResult {
     let (tasks, work) = (setting.size(cases::WAITERS), setting.work(cases::WAITER_WORK));
     let compute = |_| {
         for seed in 0..tasks as u64 {

@@ -49,10 +49,7 @@ impl Blocking for Threads {
     /// A thread takes the turns of all tasks of a worker.
     const CONTENDERS_PER_WORKER: usize = 1;
 
-    fn inside(
-        setting: &Setting,
-        kernel: impl FnOnce(&Setting) -> Measured + Send,
-    ) -> anyhow::Result<Measured> {
+    fn inside(setting: &Setting, kernel: impl FnOnce(&Setting) -> Measured + Send) -> CaseResult {
         Ok(kernel(setting))
     }
 
@@ -91,12 +88,12 @@ fn end<T>(thread: JoinHandle<T>) -> T {
     thread.join().expect("no thread panics")
 }
 
-fn spawn_join(setting: &Setting) -> anyhow::Result<Measured> {
+fn spawn_join(setting: &Setting) -> CaseResult {
     let spawn = |i| black_box(thread::spawn(move || black_box(i)).join().ok());
     Ok(repeated(setting, |n| time(n, spawn)))
 }
 
-fn spawn_join_parked(setting: &Setting) -> anyhow::Result<Measured> {
+fn spawn_join_parked(setting: &Setting) -> CaseResult {
     Ok(repeated(setting, |n| {
         time(n, |i| {
             let (parent, started) = (thread::current(), Arc::new(AtomicBool::new(false)));
@@ -148,11 +145,11 @@ fn pass(values: usize, senders: usize) {
     });
 }
 
-fn pass_messages(setting: &Setting, traffic: Traffic) -> anyhow::Result<Measured> {
+fn pass_messages(setting: &Setting, traffic: Traffic) -> CaseResult {
     Ok(ring(setting, traffic, |traffic| pass(traffic.messages, traffic.producers)))
 }
 
-fn ping_pong(setting: &Setting) -> anyhow::Result<Measured> {
+fn ping_pong(setting: &Setting) -> CaseResult {
     let (first, stop) = (thread::current(), Arc::new(AtomicBool::new(false)));
     let theirs = Arc::clone(&stop);
     let partner = thread::spawn(move || {
@@ -176,7 +173,7 @@ fn ping_pong(setting: &Setting) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-fn parked_memory(setting: &Setting) -> anyhow::Result<Measured> {
+fn parked_memory(setting: &Setting) -> CaseResult {
     end(thread::spawn(|| ()));
     let count = setting.size(cases::PARKED_THREADS);
     let stop = Arc::new(AtomicBool::new(false));
@@ -204,7 +201,7 @@ fn parked_memory(setting: &Setting) -> anyhow::Result<Measured> {
     Ok(measured)
 }
 
-fn wait_once(setting: &Setting) -> anyhow::Result<Measured> {
+fn wait_once(setting: &Setting) -> CaseResult {
     let (tasks, work) = (setting.size(cases::WAITERS), setting.work(cases::WAITER_WORK));
     Ok(repeated(setting, |n| {
         time(n, |_| {

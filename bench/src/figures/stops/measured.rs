@@ -3,15 +3,17 @@
 
 use std::time::Duration;
 
-use super::{
-    Guards, Interrupts, Number, TOGETHER, Tree, children, crowded, deep_guards, deep_guards_alone,
-    guarded_children, guards, guards_of, guards_on_two_threads, guards_on_two_workers,
-    interrupted_polls, interrupted_steps, line, outside, polls, steps, stop_of_a_root,
-};
 #[cfg(feature = "futures")]
-use super::{interrupted_stream_polls, stream_polls};
+use super::interrupted_stream_polls;
+use super::{
+    Guards, Interrupts, TOGETHER, Tree, children, crowded, deep_guards, deep_guards_alone,
+    guarded_children, guards, guards_of, guards_on_two_threads, guards_on_two_workers,
+    interrupted_polls, interrupted_steps, line, outside, stop_of_a_root,
+};
 use crate::figures::ops::inside;
-use crate::measure::harness::{CPU, Measured, Run, Setting, Size, Table, repeated, shared_out};
+use crate::measure::harness::{
+    CPU, CaseResult, Measured, Setting, Size, Table, repeated, shared_out,
+};
 
 /// Children of a stopped root.
 pub const CHILDREN: Size = Size(10_000, 100);
@@ -45,48 +47,37 @@ pub const fn table<S: Guards + Tree + Interrupts>() -> Table {
     }
 }
 
-/// The reference without a library: polls of the bare future.
-pub const BARE_FUTURE: Run = |s| looped(s, |n| polls(Number::some(), n));
-/// See [`BARE_FUTURE`].
-#[cfg(feature = "futures")]
-pub const BARE_STREAM: Run = |s| looped(s, |n| stream_polls(Number::some(), n));
-/// See [`BARE_FUTURE`].
-pub const BARE_ITERATOR: Run = |s| looped(s, |n| steps(Number::some(), n));
-
 /// Measures an operation on a thread that is not a worker.
 ///
 /// # Errors
 /// None. The signature is that of all cases, here and in the rest of the file.
-fn looped(
-    setting: &Setting,
-    operation: impl FnMut(u64) -> Duration + Send,
-) -> anyhow::Result<Measured> {
+pub fn looped(setting: &Setting, operation: impl FnMut(u64) -> Duration + Send) -> CaseResult {
     Ok(outside(|| repeated(setting, operation)))
 }
 
 /// See the case `guard-outside`.
-pub fn guard<S: Guards>(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn guard<S: Guards>(setting: &Setting) -> CaseResult {
     looped(setting, guards::<S>)
 }
 
 /// See the case `guard-outside-late`.
-pub fn late_guard<S: Guards>(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn late_guard<S: Guards>(setting: &Setting) -> CaseResult {
     let root: S = crowded();
     looped(setting, |n| guards_of(&root, n))
 }
 
 /// See the case `guard-two-outside`.
-pub fn guards_of_two<S: Guards>(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn guards_of_two<S: Guards>(setting: &Setting) -> CaseResult {
     Ok(made_together(setting, |n| guards_on_two_threads(&S::default(), n)))
 }
 
 /// See the case `guard-two`.
-pub fn guards_of_two_workers<S: Guards>(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn guards_of_two_workers<S: Guards>(setting: &Setting) -> CaseResult {
     inside(setting, |setting| made_together(setting, |n| guards_on_two_workers(&S::default(), n)))
 }
 
 /// See the case `guard-two-child`.
-pub fn guards_of_a_child<S: Guards + Tree>(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn guards_of_a_child<S: Guards + Tree>(setting: &Setting) -> CaseResult {
     let line: Vec<S> = line();
     inside(setting, |setting| made_together(setting, |n| guards_on_two_workers(&line[1], n)))
 }
@@ -98,17 +89,17 @@ fn made_together(setting: &Setting, operation: impl FnMut(u64) -> Duration) -> M
 }
 
 /// See the case `child`.
-pub fn child<T: Tree>(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn child<T: Tree>(setting: &Setting) -> CaseResult {
     looped(setting, |n| children::<T>(n, 0))
 }
 
 /// See the case `child-siblings`.
-pub fn child_with_siblings<T: Tree>(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn child_with_siblings<T: Tree>(setting: &Setting) -> CaseResult {
     looped(setting, |n| children::<T>(n, setting.size(SIBLINGS)))
 }
 
 /// See the case `shut-down-10k`.
-pub fn shut_down<T: Tree>(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn shut_down<T: Tree>(setting: &Setting) -> CaseResult {
     Ok(outside(|| stops::<T>(setting, setting.size(CHILDREN))))
 }
 

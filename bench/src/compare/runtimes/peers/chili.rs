@@ -35,7 +35,7 @@ impl Fork for Chili {
 fn inside(
     setting: &Setting,
     kernel: impl FnOnce(&Setting, &mut Scope<'_>) -> Measured,
-) -> anyhow::Result<Measured> {
+) -> CaseResult {
     let thread_count = Some(NonZero::new(setting.workers).context("no workers")?);
     let pool = ThreadPool::with_config(Config { thread_count, ..Config::default() });
     Ok(kernel(setting, &mut pool.scope()))

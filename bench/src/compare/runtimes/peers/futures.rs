@@ -244,7 +244,7 @@ pub fn ping_pong<E: Executor>(setting: &Setting, executor: &E) -> Measured {
     looped(setting, executor, game)
 }
 
-pub fn parked_memory<E: Executor>(setting: &Setting, executor: &E) -> anyhow::Result<Measured> {
+pub fn parked_memory<E: Executor>(setting: &Setting, executor: &E) -> CaseResult {
     let count = setting.size(cases::PARKED);
     let wake = Arc::new(Notify::new());
     let park = |count| {

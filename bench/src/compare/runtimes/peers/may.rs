@@ -59,7 +59,7 @@ impl Blocking for May {
     fn inside(
         setting: &Setting,
         kernel: impl FnOnce(&Setting) -> Measured + Send + 'static,
-    ) -> anyhow::Result<Measured> {
+    ) -> CaseResult {
         Ok(inside(setting, kernel))
     }
 
@@ -135,7 +135,7 @@ fn spawn_join_parked(n: u64) -> Duration {
     })
 }
 
-fn batch(setting: &Setting) -> anyhow::Result<Measured> {
+fn batch(setting: &Setting) -> CaseResult {
     let size = setting.size(cases::MAY_BATCH);
     Ok(inside(setting, move |setting| {
         let mut children = Vec::with_capacity(size);
@@ -206,14 +206,14 @@ fn wait_and_compute(n: u64, tasks: usize, work: Work) -> Duration {
     time(n, |_| wake(waiters(tasks, work)))
 }
 
-fn batch_parked(setting: &Setting) -> anyhow::Result<Measured> {
+fn batch_parked(setting: &Setting) -> CaseResult {
     let size = setting.size(cases::PARKED_BATCH);
     Ok(inside(setting, move |setting| {
         shared_out(setting, size, |n| wait_and_compute(n, size, Work::NONE))
     }))
 }
 
-fn wait_once(setting: &Setting) -> anyhow::Result<Measured> {
+fn wait_once(setting: &Setting) -> CaseResult {
     let (tasks, work) = (setting.size(cases::WAITERS), setting.work(cases::WAITER_WORK));
     Ok(inside(setting, move |setting| repeated(setting, |n| wait_and_compute(n, tasks, work))))
 }
@@ -223,12 +223,12 @@ fn start_here() -> Delay {
     (before, end(go!(Instant::now)))
 }
 
-fn spawn_outside(setting: &Setting) -> anyhow::Result<Measured> {
+fn spawn_outside(setting: &Setting) -> CaseResult {
     configure(setting);
     Ok(repeated(setting, spawn_join))
 }
 
-fn yields(setting: &Setting) -> anyhow::Result<Measured> {
+fn yields(setting: &Setting) -> CaseResult {
     let (each, tasks) = (setting.size(cases::YIELDS), setting.number as usize);
     Ok(inside(setting, move |setting| {
         shared_out(setting, each * tasks, |n| take_turns(each * n as usize, tasks))
@@ -282,7 +282,7 @@ fn ping_pong(n: u64) -> Duration {
     scale(time, n, rounds * 2)
 }
 
-fn parked_memory(setting: &Setting) -> anyhow::Result<Measured> {
+fn parked_memory(setting: &Setting) -> CaseResult {
     configure(setting);
     let count = setting.size(cases::MAY_PARKED);
     end(go!(|| wake(waiters(1000, Work::NONE))));

@@ -52,7 +52,7 @@ fn pool(setting: &Setting) -> anyhow::Result<ThreadPool> {
 fn inside(
     setting: &Setting,
     kernel: impl FnOnce(&Setting, &mut ()) -> Measured + Send,
-) -> anyhow::Result<Measured> {
+) -> CaseResult {
     Ok(pool(setting)?.install(|| kernel(setting, &mut ())))
 }
 
@@ -66,7 +66,7 @@ fn spawn_join(n: u64) -> Duration {
     })
 }
 
-fn batch(setting: &Setting) -> anyhow::Result<Measured> {
+fn batch(setting: &Setting) -> CaseResult {
     let size = setting.size(cases::BATCH);
     inside(setting, |setting, ()| {
         let mut results = vec![0; size];
@@ -90,7 +90,7 @@ fn start_here() -> Delay {
     (before, started.expect("a scope waits for its jobs"))
 }
 
-fn start_elsewhere(setting: &Setting) -> anyhow::Result<Measured> {
+fn start_elsewhere(setting: &Setting) -> CaseResult {
     let work = setting.work(ELSEWHERE_WORK);
     let start = || -> Delay {
         spin(ELSEWHERE_GAP);
@@ -108,19 +108,19 @@ fn start_elsewhere(setting: &Setting) -> anyhow::Result<Measured> {
     inside(setting, |setting, ()| starts(setting, start))
 }
 
-fn spawn_outside(setting: &Setting) -> anyhow::Result<Measured> {
+fn spawn_outside(setting: &Setting) -> CaseResult {
     let pool = pool(setting)?;
     let install = |i| black_box(pool.install(|| black_box(i)));
     Ok(repeated(setting, |n| time(n, install)))
 }
 
-fn sum(setting: &Setting) -> anyhow::Result<Measured> {
+fn sum(setting: &Setting) -> CaseResult {
     let numbers = numbers(setting.size(cases::NUMBERS));
     let sum = || black_box(&numbers).par_chunks(CHUNK).map(|part| part.iter().sum::<u64>()).sum();
     inside(setting, |setting, ()| timed(setting, sum))
 }
 
-fn items(setting: &Setting) -> anyhow::Result<Measured> {
+fn items(setting: &Setting) -> CaseResult {
     let (count, steps) = item_size(setting);
     let sum = || (0..black_box(count)).into_par_iter().map(|at| item(at, steps)).sum();
     inside(setting, |setting, ()| timed(setting, sum))

@@ -70,7 +70,7 @@ impl Executor for Smol {
     }
 }
 
-fn block_on(setting: &Setting) -> anyhow::Result<Measured> {
+fn block_on(setting: &Setting) -> CaseResult {
     let smol = build(setting)?;
     let nothing = |i| future::block_on(smol.executor.run(async { black_box(i) }));
     Ok(repeated(setting, |n| time(n, nothing)))

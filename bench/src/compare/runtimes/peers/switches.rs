@@ -11,7 +11,7 @@ pub const COROSENSEI: Table = &[("switch", corosensei)];
 /// The case that generator runs.
 pub const GENERATOR: Table = &[("switch", generator)];
 
-fn corosensei(setting: &Setting) -> anyhow::Result<Measured> {
+fn corosensei(setting: &Setting) -> CaseResult {
     Ok(repeated(setting, |n| {
         let mut coroutine = Coroutine::new(|yielder: &Yielder<bool, ()>, mut stop: bool| {
             while !stop {
@@ -28,7 +28,7 @@ fn corosensei(setting: &Setting) -> anyhow::Result<Measured> {
     }))
 }
 
-fn generator(setting: &Setting) -> anyhow::Result<Measured> {
+fn generator(setting: &Setting) -> CaseResult {
     Ok(repeated(setting, |n| {
         let mut generator = Gn::<bool>::new_scoped(
             |mut scope: Scope<'_, '_, bool, ()>| {

@@ -63,14 +63,11 @@ fn build(setting: &Setting) -> anyhow::Result<Tokio> {
 }
 
 /// Measures on a runtime.
-fn on(
-    setting: &Setting,
-    measure: impl FnOnce(&Setting, &Tokio) -> Measured,
-) -> anyhow::Result<Measured> {
+fn on(setting: &Setting, measure: impl FnOnce(&Setting, &Tokio) -> Measured) -> CaseResult {
     Ok(measure(setting, &build(setting)?))
 }
 
-fn ring_of_messages(setting: &Setting, traffic: Traffic) -> anyhow::Result<Measured> {
+fn ring_of_messages(setting: &Setting, traffic: Traffic) -> CaseResult {
     on(setting, |s, tokio| ring(s, traffic, |traffic| tokio.run(pass_messages(traffic))))
 }
 
@@ -157,7 +154,7 @@ fn cancelled(setting: &Setting) -> Measured {
     })
 }
 
-fn cancelled_with_waiters(setting: &Setting) -> anyhow::Result<Measured> {
+fn cancelled_with_waiters(setting: &Setting) -> CaseResult {
     let runtime = build(setting)?;
     Ok(of_a_node(setting, setting.size(cases::cancelled(setting.number)), ENDED, |count| {
         runtime.run(async move {
@@ -256,7 +253,7 @@ async fn pass_messages(traffic: Traffic) {
     }
 }
 
-fn block_on(setting: &Setting) -> anyhow::Result<Measured> {
+fn block_on(setting: &Setting) -> CaseResult {
     let Tokio(runtime) = build(setting)?;
     let nothing = |i| runtime.block_on(async { black_box(i) });
     Ok(repeated(setting, |n| time(n, nothing)))

@@ -21,7 +21,7 @@ async fn end_all<T>(tasks: Vec<JoinHandle<T>>) -> Vec<T> {
     results
 }
 
-pub fn pipeline(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn pipeline(setting: &Setting) -> CaseResult {
     let (runtime, (values, stages)) = (build(setting)?, stages(setting));
     Ok(busy(setting, values, || runtime.run(pass(values as u64, stages))))
 }
@@ -64,7 +64,7 @@ async fn all(tasks: usize, work: Work) -> u64 {
     done
 }
 
-pub fn phases(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn phases(setting: &Setting) -> CaseResult {
     let (runtime, (rounds, work)) =
         (build(setting)?, sized(setting, cases::rounds(setting.number), setting.number));
     let phases = move || async move {
@@ -77,12 +77,12 @@ pub fn phases(setting: &Setting) -> anyhow::Result<Measured> {
     Ok(busy(setting, rounds, || runtime.run(phases())))
 }
 
-pub fn flood(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn flood(setting: &Setting) -> CaseResult {
     let (runtime, (tasks, work)) = (build(setting)?, sized(setting, cases::FLOOD, setting.number));
     Ok(busy(setting, tasks, || runtime.run(all(tasks, work))))
 }
 
-pub fn contended(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn contended(setting: &Setting) -> CaseResult {
     let (runtime, (turns, outside)) =
         (build(setting)?, sized(setting, cases::turns(setting.number), setting.number));
     let count = setting.workers * TASKS_PER_WORKER;
@@ -113,7 +113,7 @@ async fn lock_often(count: usize, turns: usize, outside: Work) -> (u64, Vec<Shar
     (*shared.0.lock().await, shares)
 }
 
-pub fn readers(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn readers(setting: &Setting) -> CaseResult {
     let (runtime, (turns, work)) =
         (build(setting)?, sized(setting, cases::READ_TURNS, cases::READ_WORK));
     let count = setting.workers * TASKS_PER_WORKER;
@@ -150,7 +150,7 @@ async fn read_often(count: usize, turns: usize, work: Work) -> (u64, Vec<Share>)
     (*shared.0.read().await, shares)
 }
 
-pub fn many_senders(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn many_senders(setting: &Setting) -> CaseResult {
     let (runtime, (values, work)) =
         (build(setting)?, sized(setting, cases::SENT, cases::SENT_WORK));
     let senders = setting.workers * TASKS_PER_WORKER;
@@ -179,7 +179,7 @@ async fn send_and_compute(senders: usize, values: usize, work: Work) -> u64 {
     end(receiver).await
 }
 
-pub fn request_reply(setting: &Setting) -> anyhow::Result<Measured> {
+pub fn request_reply(setting: &Setting) -> CaseResult {
     let (runtime, (requests, work)) =
         (build(setting)?, sized(setting, cases::REQUESTS, cases::ANSWER_WORK));
     let pairs = setting.workers * PAIRS_PER_WORKER;
