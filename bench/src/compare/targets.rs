@@ -26,8 +26,8 @@ pub struct Target {
     pub most: f64,
 }
 
-/// The runtimes that cygnet is compared with: the best of these, or of all but cygnet and serial work
-/// if there are none here.
+/// The runtimes that cygnet is compared with: the best of these, or, if the list is empty, the best
+/// of all but cygnet and serial work.
 pub type Beside = &'static [&'static str];
 
 const ANY_PEER: Beside = &[];

@@ -44,8 +44,8 @@ pub struct Case {
     workers: usize,
     /// The floor that is measured in the same process, in addition to the usual ones.
     pub floor: Floor,
-    /// Number of rounds beyond which nothing is learnt. Times differ from round to round and with the
-    /// load of the machine. Bytes hardly vary, whatever the load.
+    /// Number of rounds beyond which nothing is learnt. Times differ from round to round and with
+    /// the load of the machine. Bytes hardly vary, whatever the load.
     most_rounds: u32,
     run: Run,
 }
