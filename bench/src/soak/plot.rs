@@ -60,32 +60,43 @@ fn rate(samples: &[Sample]) -> Line {
     Line { name: "programs per second", points: points.collect(), colour: BLUE, width: 1 }
 }
 
-#[rustfmt::skip]
 fn panels(samples: &[Sample]) -> Vec<Panel> {
     const MIB: f64 = 1_048_576.0;
     let line = |name, what, colour| line(samples, name, what, colour);
     vec![
-        Panel("Memory, MiB", vec![
-            line("resident, while programs run", (false, RESIDENT, MIB), GREY),
-            line("resident, at rest", (true, RESIDENT, MIB), BLUE),
-            line("heap in use, at rest", (true, HEAP, MIB), ORANGE),
-        ]),
-        Panel("The process", vec![
-            line("mappings, at rest", (true, MAPPINGS, 1.0), BLUE),
-            line("threads, while programs run", (false, THREADS, 1.0), GREY),
-            line("threads, at rest", (true, THREADS, 1.0), GREEN),
-            line("open descriptors, at rest", (true, DESCRIPTORS, 1.0), ORANGE),
-        ]),
-        Panel("Stacks", vec![
-            line("while programs run", (false, STACKS, 1.0), GREY),
-            line("live coroutines", (false, COROUTINES, 1.0), GREEN),
-            line("of the lasting runtime, at rest", (true, STACKS, 1.0), BLUE),
-        ]),
-        Panel("Other counters, while programs run", vec![
-            line("retire backlog", (false, RETIRING, 1.0), PURPLE),
-            line("timers", (false, TIMERS, 1.0), ORANGE),
-            line("blocking threads", (false, BLOCKING, 1.0), GREEN),
-        ]),
+        Panel(
+            "Memory, MiB",
+            vec![
+                line("resident, while programs run", (false, RESIDENT, MIB), GREY),
+                line("resident, at rest", (true, RESIDENT, MIB), BLUE),
+                line("heap in use, at rest", (true, HEAP, MIB), ORANGE),
+            ],
+        ),
+        Panel(
+            "The process",
+            vec![
+                line("mappings, at rest", (true, MAPPINGS, 1.0), BLUE),
+                line("threads, while programs run", (false, THREADS, 1.0), GREY),
+                line("threads, at rest", (true, THREADS, 1.0), GREEN),
+                line("open descriptors, at rest", (true, DESCRIPTORS, 1.0), ORANGE),
+            ],
+        ),
+        Panel(
+            "Stacks",
+            vec![
+                line("while programs run", (false, STACKS, 1.0), GREY),
+                line("live coroutines", (false, COROUTINES, 1.0), GREEN),
+                line("of the lasting runtime, at rest", (true, STACKS, 1.0), BLUE),
+            ],
+        ),
+        Panel(
+            "Other counters, while programs run",
+            vec![
+                line("retire backlog", (false, RETIRING, 1.0), PURPLE),
+                line("timers", (false, TIMERS, 1.0), ORANGE),
+                line("blocking threads", (false, BLOCKING, 1.0), GREEN),
+            ],
+        ),
         Panel("Programs per second", vec![rate(samples)]),
     ]
 }

@@ -26,11 +26,23 @@ fn reference(directory: &Path, paths: &str) -> Option<Output> {
 /// Makes a tree with every kind of name and every kind of entry.
 fn odd_tree(name: &str) -> Scratch {
     let tree = Scratch::new(name);
-    #[rustfmt::skip]
     let names: [&[u8]; 16] = [
-        b"plain", b"-n", b"--help", b"two words ", b"line\nfeed", b"carriage\rreturn",
-        b"back\\slash", b"all\\of\nthem\r", b"latin1-\xe4\xff", "ümläut-🦢".as_bytes(),
-        b"tab\tbell\x07", b"sub/x", b"sub-x", b"sub\ndir/deep/er/file", b"*", b" ",
+        b"plain",
+        b"-n",
+        b"--help",
+        b"two words ",
+        b"line\nfeed",
+        b"carriage\rreturn",
+        b"back\\slash",
+        b"all\\of\nthem\r",
+        b"latin1-\xe4\xff",
+        "ümläut-🦢".as_bytes(),
+        b"tab\tbell\x07",
+        b"sub/x",
+        b"sub-x",
+        b"sub\ndir/deep/er/file",
+        b"*",
+        b" ",
     ];
     for (i, name) in names.into_iter().enumerate() {
         tree.write(name, &name[..name.len() - i % 2]);
