@@ -5,25 +5,25 @@ use std::fmt;
 use std::panic::Location;
 use std::sync::{Arc, LazyLock};
 
-/// Why a task, or the scope that it is in, is cancelled.
-///
-/// Further reasons may come; match with a wildcard.
+/// The reason why a task, or its scope, is cancelled.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Somebody has said so, with these words.
+    /// An explicit cancel, with the canceller's message.
     Explicit(Cow<'static, str>),
-    /// Its time is up.
+    /// The deadline has passed.
     Deadline,
-    /// Another task of a group that ends with its first failure has failed, or another one has won.
+    /// A sibling has failed in a group that ends with its first failure, or a sibling has won a
+    /// race.
     SiblingFailed,
     /// The [`Task`](crate::Task) was dropped.
     HandleDropped,
     /// The runtime ends.
     RuntimeShutDown,
-    /// It is shut down, and its time to finish is over.
+    /// The shutdown's grace period is over.
     GraceOver,
-    /// The thread is unwinding, and nothing may suspend. The task need not be cancelled.
+    /// The thread is unwinding, and code must not suspend during an unwind. The task itself may not
+    /// be cancelled.
     Unwinding,
 }
 
@@ -65,18 +65,18 @@ impl Cause {
         Arc::new(Cause { reason, place })
     }
 
-    /// That of a call that was made while its thread is unwinding.
+    /// The cause for a call that is made while its thread is unwinding.
     pub(crate) fn unwinding() -> Arc<Cause> {
         static CAUSE: LazyLock<Arc<Cause>> = LazyLock::new(|| Cause::new(Reason::Unwinding, None));
         Arc::clone(&CAUSE)
     }
 
-    /// That of a task whose own is not known any more.
+    /// The cause of a task for which no cause is known any more.
     pub(crate) fn unknown() -> Arc<Cause> {
         Cause::new(Reason::HandleDropped, None)
     }
 
-    /// That of all tasks of a runtime that ends.
+    /// The cause of all tasks of a runtime that ends.
     pub(crate) fn shut_down() -> Arc<Cause> {
         static CAUSE: LazyLock<Arc<Cause>> =
             LazyLock::new(|| Cause::new(Reason::RuntimeShutDown, None));

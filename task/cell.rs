@@ -9,13 +9,13 @@ use std::mem::{ManuallyDrop, offset_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
-/// What a record can do with the closure and the outcome whose types it has forgotten.
+/// The type-erased operations of a record on its closure and its outcome.
 pub(crate) struct Operations {
     /// Calls the closure and stores the outcome.
     pub(in crate::task) run: unsafe fn(NonNull<Record>),
-    /// Drops the closure uncalled and stores why.
+    /// Drops the closure uncalled and stores the failure.
     pub(in crate::task) abandon: unsafe fn(NonNull<Record>, Failure),
-    /// Drops the outcome; gives back the payload of a panic.
+    /// Drops the outcome; returns the payload of a panic.
     pub(in crate::task) drop_outcome: unsafe fn(NonNull<Record>) -> Option<Payload>,
     pub(in crate::task) outcome_offset: usize,
     pub(crate) layout: Layout,
@@ -45,8 +45,9 @@ impl<F, T> Cell<F, T> {
         f: F,
     ) -> NonNull<Record> {
         let cell = memory.cast::<Cell<F, T>>();
-        // By its parts: the whole is as large as the outcome, and a debug build would move it over the stack.
-        // SAFETY: passed on.
+        // Field by field: a whole cell is as large as the outcome, and a debug build would copy it
+        // over the stack.
+        // SAFETY: the memory is exclusively the caller's, large enough and aligned.
         unsafe {
             let payload = UnsafeCell::raw_get(&raw const (*cell.as_ptr()).payload);
             (&raw mut (*payload).closure).write(ManuallyDrop::new(f));
@@ -61,23 +62,24 @@ impl<F, T> Cell<F, T> {
     }
 
     unsafe fn store(record: NonNull<Record>, outcome: Outcome<T>) {
-        // SAFETY: passed on to the caller; the closure has been moved out or dropped, so plain
-        // overwriting loses nothing, and nobody reads the outcome before DONE.
+        // SAFETY: the caller has the claim, and has moved the closure out or dropped it, so the
+        // overwrite loses nothing. No other thread reads the outcome before DONE.
         unsafe { (*Self::payload(record).get()).outcome = ManuallyDrop::new(outcome) };
     }
 
-    /// Drops the closure uncalled and stores why.
+    /// Drops the closure uncalled and stores the failure: `why`, or the panic of the closure's
+    /// destructor.
     ///
     /// # Safety
     /// The caller has claimed the task.
     unsafe fn store_uncalled(record: NonNull<Record>, why: Failure) {
-        // SAFETY: the caller has claimed the task, so the closure is there and read out once.
+        // SAFETY: the caller has claimed the task, so the closure is there and is moved out once.
         let closure = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).closure) };
         let failure = match quietly(|| drop(closure)) {
             None => why,
             Some(payload) => Failure::Panicked(payload),
         };
-        // SAFETY: the closure is gone; we still have the claim.
+        // SAFETY: the closure has been moved out, and the caller has the claim.
         unsafe { Self::store(record, Err(failure)) };
     }
 
@@ -98,20 +100,20 @@ impl<F: FnOnce() -> T, T> Cell<F, T> {
     };
 
     unsafe fn run(record: NonNull<Record>) {
-        // SAFETY: the caller has claimed the task, so the closure is there and read out once.
+        // SAFETY: the caller has claimed the task, so the closure is there and is moved out once.
         let closure = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).closure) };
         let outcome = catch_unwind(AssertUnwindSafe(closure)).map_err(Failure::from);
-        // SAFETY: the closure is gone; we still have the claim.
+        // SAFETY: the closure has been moved out, and the caller has the claim.
         unsafe { Self::store(record, outcome) };
     }
 
     unsafe fn abandon(record: NonNull<Record>, why: Failure) {
-        // SAFETY: passed on.
+        // SAFETY: the caller has claimed the task.
         unsafe { Self::store_uncalled(record, why) };
     }
 }
 
-/// Of a closure that says itself why it gives no value.
+/// Cells for a closure that returns an [`Outcome`].
 impl<F: FnOnce() -> Outcome<T>, T> Cell<F, T> {
     pub(in crate::task) const FALLIBLE: Operations = Operations {
         run: Self::run_fallible,
@@ -123,31 +125,32 @@ impl<F: FnOnce() -> Outcome<T>, T> Cell<F, T> {
     };
 
     unsafe fn run_fallible(record: NonNull<Record>) {
-        // SAFETY: the caller has claimed the task, so the closure is there and read out once.
+        // SAFETY: the caller has claimed the task, so the closure is there and is moved out once.
         let closure = unsafe { ManuallyDrop::take(&mut (*Self::payload(record).get()).closure) };
         let outcome = catch_unwind(AssertUnwindSafe(closure));
         let outcome = outcome.unwrap_or_else(|payload| Err(Failure::from(payload)));
-        // SAFETY: the closure is gone; we still have the claim.
+        // SAFETY: the closure has been moved out, and the caller has the claim.
         unsafe { Self::store(record, outcome) };
     }
 
     unsafe fn abandon_fallible(record: NonNull<Record>, why: Failure) {
-        // SAFETY: passed on.
+        // SAFETY: the caller has claimed the task.
         unsafe { Self::store_uncalled(record, why) };
     }
 }
 
-/// The layout of a record for `f`.
+/// The layout of a record for a closure `F`.
 pub(crate) const fn layout_of<F: FnOnce() -> T, T>() -> Layout {
     Layout::new::<Cell<F, T>>()
 }
 
-/// That of a record for an `f` that says itself why it gives no value.
+/// The layout of a record for a closure that returns an [`Outcome`].
 pub(crate) const fn layout_of_fallible<F: FnOnce() -> Outcome<T>, T>() -> Layout {
     Layout::new::<Cell<F, T>>()
 }
 
-/// That of a task whose outcome comes from outside. Not a closure, so nobody makes an ordinary one with it.
+/// The closure type of an external task. It does not implement `FnOnce`, so no ordinary record can
+/// be made with it.
 pub(in crate::task) struct NoClosure;
 
 pub(in crate::task) type External<T> = Cell<NoClosure, T>;
@@ -164,20 +167,24 @@ impl<T> External<T> {
 
     unsafe fn run(record: NonNull<Record>) {
         // SAFETY: the caller has claimed the task.
-        debug_assert!(unsafe { record.as_ref() }.stored.get(), "nobody has given the outcome");
+        debug_assert!(
+            unsafe { record.as_ref() }.stored.get(),
+            "an external task was started before its outcome was stored"
+        );
     }
 
-    /// Unless the outcome has come.
+    /// Stores the failure, unless an outcome has been stored.
     unsafe fn abandon(record: NonNull<Record>, why: Failure) {
         // SAFETY: the caller has claimed the task.
         if !unsafe { record.as_ref() }.stored.get() {
-            // SAFETY: as above.
+            // SAFETY: the caller has claimed the task, and no outcome is stored.
             unsafe { Self::settle(record, Err(why)) };
         }
     }
 
     unsafe fn settle(record: NonNull<Record>, outcome: Outcome<T>) {
-        // SAFETY: passed on.
+        // SAFETY: there is no closure, and the caller has the record to itself: it has claimed the
+        // task, or has cleared PARKED.
         unsafe {
             Self::store(record, outcome);
             record.as_ref().stored.set(true);
@@ -188,10 +195,10 @@ impl<T> External<T> {
 /// Stores the outcome of an external task.
 ///
 /// # Safety
-/// The record was made by [`Record::new_external`] with this `T`, and the caller has cleared PARKED in its wait
-/// word, and has not queued it yet.
+/// The record was made by [`Record::new_external`] with this `T`. The caller has cleared PARKED in
+/// its wait word, and has not queued the task yet.
 pub(crate) unsafe fn settle<T>(record: NonNull<Record>, outcome: Outcome<T>) {
-    // SAFETY: passed on.
+    // SAFETY: the record is an external one of this `T`, and the caller has it to itself.
     unsafe { External::<T>::settle(record, outcome) };
 }
 

@@ -7,23 +7,23 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-/// What a panic carried.
+/// The payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send + 'static>;
 
-/// Why a task has no value.
+/// The reason why a task has no value.
 pub(crate) enum Failure {
     Panicked(Payload),
     /// Cancelled before the closure was called.
     NotStarted(Arc<Cause>),
-    /// It has left its closure by an unwinding that is no panic.
+    /// A cancel ended the closure by an unwind that is not a panic.
     Unwound(Arc<Cause>),
-    /// Every stack is held by a task that waits for another one, and there is none for this.
+    /// Stack exhaustion: every stack is held by a task that waits for another one.
     NoStack(StackExhausted),
-    /// Whoever was to give the value has gone without.
+    /// The party that should settle the external task was dropped without doing so.
     Abandoned,
 }
 
-/// The payload of an unwinding that ends a cancelled task without a panic.
+/// The payload of an unwind that ends a cancelled task without a panic.
 pub(crate) struct Unwound(pub(crate) Arc<Cause>);
 
 impl From<Payload> for Failure {
@@ -39,7 +39,7 @@ impl From<Payload> for Failure {
 
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
-/// What is said of a task that found no stack.
+/// The message about a task that found no stack.
 pub(crate) fn no_stack(reason: &StackExhausted) -> String {
     format!(
         "cygnet: a task could not be started, as every stack is held by a task that waits for \
@@ -47,12 +47,12 @@ pub(crate) fn no_stack(reason: &StackExhausted) -> String {
     )
 }
 
-/// Runs `f`, keeping its panic.
+/// Runs `f`, and returns the payload if it panics.
 pub(crate) fn quietly(f: impl FnOnce()) -> Option<Payload> {
     catch_unwind(AssertUnwindSafe(f)).err()
 }
 
-/// Drops all of them, whatever panics; the first panic, if any.
+/// Drops all values, even if destructors panic. Returns the payload of the first panic.
 pub(crate) fn drop_all<V>(values: impl IntoIterator<Item = V>) -> Option<Payload> {
     let mut first = None;
     for payload in values.into_iter().filter_map(|value| quietly(|| drop(value))) {
@@ -64,7 +64,8 @@ pub(crate) fn drop_all<V>(values: impl IntoIterator<Item = V>) -> Option<Payload
     first
 }
 
-/// Goes on with a panic in a destructor, unless that runs because of another one: a second panic would end the process.
+/// Resumes a panic in a destructor. If the destructor runs because of another panic, drops the
+/// payload instead, because a second panic would abort the process.
 pub(crate) fn resume_in_destructor(payload: Payload) {
     if panicking() {
         return drop_payload(payload);
@@ -72,16 +73,16 @@ pub(crate) fn resume_in_destructor(payload: Payload) {
     resume_unwind(payload);
 }
 
-/// Drops the payload of a panic, whose own destructor may panic, with a payload whose ...; the
-/// second one is leaked.
+/// Drops the payload of a panic. If its destructor panics too, that second payload is leaked,
+/// because its destructor could panic again.
 pub(crate) fn drop_payload(payload: Payload) {
     if let Some(second) = quietly(|| drop(payload)) {
         std::mem::forget(second);
     }
 }
 
-/// Drops an outcome that nobody takes; gives back what must not be lost unseen: the payload of a panic, also of
-/// one in its destructor.
+/// Drops an outcome that no handle takes. Returns the payload to report: of a panic of the task or
+/// of the outcome's destructor, or a message about a missing stack.
 pub(crate) fn dispose_of<T>(outcome: Outcome<T>) -> Option<Payload> {
     match outcome {
         Err(Failure::Panicked(payload)) => Some(payload),

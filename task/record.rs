@@ -1,34 +1,41 @@
-//! The task record: what everybody who can reach a task holds on to.
+//! The task record: the shared state behind every handle to a task.
 //!
-//! # Split lives
+//! # Lifetime
 //!
-//! A record outlives its task. The captures live in it until the start; the outcome from the end of
-//! the closure until the handle takes it, or until it is clear that nobody will. The record itself
-//! goes when the last reference does. References are held by: the task itself from its spawn to its
-//! end (the *run* reference, which moves from queue to worker), its handle, every `Unparker`, and every
-//! stale entry of a public queue or a local one.
+//! A record outlives its task. The captures live in it until the closure is called. The outcome
+//! lives in it from the end of the closure until the handle takes it, or until no handle can. The
+//! record itself is freed with its last reference. References are held by
 //!
-//! **Who watches a task from outside** for its end ([`Record::watch`]) makes one more reference, in the name of the task: WATCHED.
-//! Whoever releases the run reference says so in the same update (ENDED), and so finds WATCHED there, tells the watchers and
-//! releases it, or is found by whoever comes too late. It takes no step that a task would not take anyway: one with another
-//! reference to it is released by an update in any case.
+//! * the task itself, from its spawn to its end (the *run* reference, which moves from queue to
+//!   worker),
+//! * its handle,
+//! * every `Unparker`,
+//! * every stale entry of a public queue or of a local one.
 //!
-//! # Who may touch what
+//! **Watching.** A thread with a reference may watch a task for its end ([`Record::watch`]). WATCHED
+//! is one more reference, held in the name of the task. The release of the run reference sets ENDED
+//! in the same update. It either finds WATCHED, tells the watchers and releases WATCHED, or comes
+//! first, and then a later `watch` finds ENDED. This adds no step to the end of the task: a record
+//! with another reference is released by an atomic update in any case.
+//!
+//! # Access
 //!
 //! | field | written by | read by |
 //! | --- | --- | --- |
 //! | node, wait, join | see their modules | |
-//! | phase | spawner, then whoever claims it, then the home worker | anybody (relaxed: a hint) |
-//! | link | the one queue that the record is in | the same |
-//! | place, in a private deque | spawner and thieves of that private deque: the index, or that it has left | the same |
-//! | place, started | home: the coroutine | its waker |
-//! | place, external | spawner: what its runtime's workers share | whoever queues it |
-//! | place, ended | the worker where it ended: its retire queue | who drops the last reference |
-//! | cold data (of the node) | spawner; then whoever runs the task; its list of children as `children` says | the same; for the name, anybody |
-//! | stored | home; of an external task, whoever has cleared PARKED | home |
-//! | at_home | home | home, forks of the task |
-//! | outcome_dropped | who drops an outcome that nobody takes, once | the same |
-//! | payload | spawner; the claimant; after DONE the owner of the result | |
+//! | phase | spawner, claimant, then home worker | any thread (relaxed: a hint) |
+//! | link | the one queue that has the record | the same |
+//! | place: in a private deque | spawner and thieves: the index, or that it has left | the same |
+//! | place: started | home worker: the task's fiber | the waker |
+//! | place: external | spawner: the `Shared` of its runtime | the thread that queues it |
+//! | place: ended | the worker where it ended: its retire queue | holder of the last reference |
+//! | cold data | spawner, then the thread that runs the task | the same; the name: any thread |
+//! | stored | home worker; of an external task, the thread that cleared PARKED | home worker |
+//! | at_home | home worker | home worker, forks of the task |
+//! | outcome_dropped | the thread that drops an outcome which no handle takes | the same |
+//! | payload | spawner; claimant; after DONE the owner of the outcome | the same |
+//!
+//! The list of children in the cold data has its own rules (see [`children`](super::children)).
 
 use crate::retire;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
@@ -41,18 +48,18 @@ use crate::task::words::wait::WaitWord;
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
-/// Where a task is in its life.
+/// The phases of a task's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Phase {
     /// Spawned, in its spawner's private deque.
     Created,
-    /// Spawned, in a public queue: to be claimed before it is started.
+    /// Spawned, in a public queue. A worker must claim the task before it starts it.
     Ready,
     Running,
     /// Has yielded; in its home's run queue.
     Suspended,
-    /// Waits. An external task does so before its start.
+    /// Waits. An external task is parked before its start.
     Parked,
     Finished,
 }
@@ -69,7 +76,7 @@ impl Phase {
         }
     }
 
-    /// The edges of the life cycle.
+    /// Returns whether the life cycle has an edge from this phase to `next`.
     fn may_become(self, next: Phase) -> bool {
         use Phase::*;
         matches!(
@@ -78,28 +85,30 @@ impl Phase {
                 | (Ready, Running)
                 | (Running, Suspended | Parked | Finished)
                 | (Suspended | Parked, Running)
-                // An external one.
+                // An external task.
                 | (Parked, Ready)
         )
     }
 }
 
-/// The state of a join between two tasks that stay on one worker: see [`JoinWord::register_at_home`].
+/// The state of a join between two tasks that stay on one worker: see
+/// [`JoinWord::register_at_home`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum JoinedAtHome {
-    /// There is none.
+    /// There is no such join.
     No = 0,
-    /// The joiner has called the task on its own stack.
+    /// The joiner called the task on its own stack.
     Called,
     /// The joiner is parked.
     Waiting,
-    /// The task has ended there, and has left its run reference to the joiner.
+    /// The task ended on that worker, and left its run reference to the joiner.
     Ended,
 }
 
-/// A place for one. Written at home alone; read there, and by forks of the task, from when they are made to
-/// their end: in that time it is either `Called` or none of their business.
+/// A cell for a [`JoinedAtHome`]. Only the home worker writes it. The home worker reads it, and so
+/// do forks of the task while they exist. During that time either the state is `Called`, or it does
+/// not concern the forks.
 pub(crate) struct AtHome(std::sync::atomic::AtomicU8);
 
 impl AtHome {
@@ -131,31 +140,34 @@ pub(crate) struct Traits {
     pub(crate) local: bool,
     /// May change workers after its start.
     pub(crate) migratable: bool,
-    /// The class of stack it asked for; 0 is the runtime's own.
+    /// The class of stack that the spawner asked for; 0 is the runtime's default.
     pub(crate) stack_class: u8,
     pub(crate) origin: Origin,
 }
 
-/// How a task came to be.
+/// How a task was created.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub(crate) enum Origin {
     #[default]
     Spawned,
-    /// The task below it in the tree waits for it as if it had called it: it starts in any case.
+    /// The spawner waits for the task as for a function call, so it starts in any case.
     Called,
-    /// It has no closure, and is in no queue before its outcome has come from outside, or a cancel.
+    /// The task has no closure. It is in no queue until its outcome, or a cancel, comes from
+    /// outside.
     External,
 }
 
 impl Traits {
-    /// A task under a isolation does not change workers: it isolates the one where it is.
+    /// The traits under `isolation`. An isolated task does not migrate, because it isolates the
+    /// worker that it is on.
     #[inline(always)]
     pub(crate) fn under(self, isolation: Isolation) -> Traits {
         Traits { migratable: self.migratable & (isolation == Isolation::None), ..self }
     }
 
-    /// Whether the task can be neither called on the stack of another nor run by a loop.
+    /// Returns whether the task can neither be called on another task's stack nor run by a worker's
+    /// loop.
     #[inline(always)]
     pub(crate) fn needs_own_stack(&self) -> bool {
         // One comparison.
@@ -177,11 +189,11 @@ pub(crate) struct Record {
     pub(crate) place: AtomicUsize,
     pub(crate) spawned_at: &'static Location<'static>,
     phase: AtomicU8,
-    /// The outcome was dropped at the end of the closure, as nobody could take it any more.
+    /// The outcome was dropped because no handle could take it any more.
     pub(crate) outcome_dropped: AtomicBool,
-    /// The outcome is there.
+    /// The outcome has been stored.
     pub(crate) stored: std::cell::Cell<bool>,
-    /// Whether a task of the worker where this one was started, and stays, waits for it.
+    /// The join by a task of the same worker, if there is one.
     pub(crate) at_home: AtHome,
     pub(crate) traits: Traits,
 }
@@ -193,28 +205,30 @@ pub(crate) struct Record {
 #[cold]
 #[inline(never)]
 unsafe fn end_cold(cold: NonNull<ColdData>) {
-    // A binding of a task-local may be a user's type whose destructor panics.
-    // SAFETY: passed on.
+    // A task-local may be bound to a value of a user's type with a destructor that panics.
+    // SAFETY: the caller keeps the contract of `ColdData::end`.
     if let Some(payload) = quietly(|| unsafe { ColdData::end(cold) }) {
         drop_payload(payload);
     }
 }
 
-/// The run reference is gone.
+/// The run reference has been released.
 const ENDED: u32 = 1 << 31;
-/// The reference of those who watch the task.
+/// The reference that the watchers of the task share.
 pub(crate) const WATCHED: u32 = 1 << 30;
 
-/// What is left when the run reference has been released.
+/// The result of a release of the run reference.
 pub(crate) enum RunEnd {
-    /// Nothing: the caller frees the record.
+    /// No reference is left: the caller frees the record.
     Last,
+    /// Other references are left.
     Kept,
-    /// Those who watch it, to be told; and then their reference, [`WATCHED`], to be released.
+    /// The task has watchers: the caller tells them, and then releases their reference,
+    /// [`WATCHED`].
     Watched,
 }
 
-/// All that a new record is given.
+/// The arguments for a new record.
 pub(crate) struct Birth {
     pub(crate) parent: *const Node,
     pub(crate) flags: InheritedFlags,
@@ -222,13 +236,13 @@ pub(crate) struct Birth {
     pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) traits: Traits,
     pub(crate) cold: Option<Box<ColdData>>,
-    /// The spawner has no handle: nobody will take the result.
+    /// The spawner keeps no handle, so no one takes the outcome.
     pub(crate) detached: bool,
 }
 
 impl Record {
-    /// Lays a record out in `memory`, with two references: the run reference and the handle's (one
-    /// if it is born detached).
+    /// Lays a record out in `memory`, with two references: the run reference and the handle's. A
+    /// detached record has only the run reference.
     ///
     /// # Safety
     /// `memory` is exclusively the caller's and fits `layout_of::<F, T>()`.
@@ -239,31 +253,33 @@ impl Record {
         birth: Birth,
     ) -> NonNull<Record> {
         let record = Record::with(const { &Cell::<F, T>::OPERATIONS }, birth);
-        // SAFETY: passed on.
+        // SAFETY: the memory is exclusively the caller's and fits this cell.
         unsafe { Cell::<F, T>::lay_out(memory, record, f) }
     }
 
-    /// As `new`, of a closure that says itself why it gives no value.
+    /// Like `new`, for a closure that returns an [`Outcome`].
     ///
     /// # Safety
-    /// As there, for [`layout_of_fallible::<F, T>()`](crate::task::cell::layout_of_fallible).
+    /// `memory` is exclusively the caller's and fits
+    /// [`layout_of_fallible::<F, T>()`](crate::task::cell::layout_of_fallible).
     pub(crate) unsafe fn new_fallible<F: FnOnce() -> Outcome<T>, T>(
         memory: NonNull<u8>,
         f: F,
         birth: Birth,
     ) -> NonNull<Record> {
         let record = Record::with(const { &Cell::<F, T>::FALLIBLE }, birth);
-        // SAFETY: passed on.
+        // SAFETY: the memory is exclusively the caller's and fits this cell.
         unsafe { Cell::<F, T>::lay_out(memory, record, f) }
     }
 
-    /// As `new`, for a task whose outcome comes from outside.
+    /// Like `new`, for an external task: its outcome comes from outside.
     ///
     /// # Safety
-    /// As there, for [`layout_of_external::<T>()`](crate::task::cell::layout_of_external).
+    /// `memory` is exclusively the caller's and fits
+    /// [`layout_of_external::<T>()`](crate::task::cell::layout_of_external).
     pub(crate) unsafe fn new_external<T>(memory: NonNull<u8>, birth: Birth) -> NonNull<Record> {
         let record = Record::with(const { &External::<T>::OPERATIONS }, birth);
-        // SAFETY: passed on.
+        // SAFETY: the memory is exclusively the caller's and fits this cell.
         unsafe { External::<T>::lay_out(memory, record, NoClosure) }
     }
 
@@ -308,7 +324,7 @@ impl Record {
         Phase::from_u8(self.phase.load(Ordering::Relaxed))
     }
 
-    /// Takes an edge of the life cycle, for whoever has the task in hand.
+    /// Moves the task to its next phase. Called by the owner of the run reference.
     #[inline]
     pub(crate) fn set_phase(&self, next: Phase) {
         debug_assert!(
@@ -317,32 +333,33 @@ impl Record {
             self.id,
             self.phase()
         );
-        // Release, for one who claims it: the place was written before.
+        // Release: a claimant sees the place, which was written before.
         // MUTANT(record.phase): relaxed
         self.phase.store(next as u8, Ordering::Release);
     }
 
-    /// Running, for whoever has just taken the task, whether by a claim or out of a private deque.
+    /// Sets `Running`. Called by a worker that has just claimed the task, or taken it out of a
+    /// private deque.
     #[inline(always)]
     pub(crate) fn begin(&self) {
         debug_assert!(matches!(self.phase(), Phase::Created | Phase::Ready | Phase::Running));
         self.phase.store(Phase::Running as u8, Ordering::Release);
     }
 
-    /// Takes a task that lies in a public queue; false if another was faster.
+    /// Claims a task that is in a public queue. Returns `false` if another claimant was faster.
     pub(crate) fn claim(&self) -> bool {
         let (from, to) = (Phase::Ready as u8, Phase::Running as u8);
         // MUTANT(record.claim): relaxed, split
         self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Gives a claim back before the task is started, so that it can be queued in public.
+    /// Gives a claim back before the task is started, so that the task can enter a public queue.
     pub(crate) fn unclaim(&self) {
         // MUTANT(record.unclaim): relaxed
         self.phase.store(Phase::Ready as u8, Ordering::Release);
     }
 
-    /// Makes a claimed task private to the claimant again: stale entries elsewhere stay stale.
+    /// Makes a claimed task private to the claimant. Its stale entries in public queues stay stale.
     pub(crate) fn unclaim_privately(&self) {
         self.phase.store(Phase::Created as u8, Ordering::Release);
     }
@@ -350,25 +367,27 @@ impl Record {
     pub(crate) fn add_reference(&self) {
         // MUTANT(record.add_reference): split
         let before = self.references.fetch_add(1, Ordering::Relaxed) & !ENDED;
-        debug_assert!(before >= 1, "a reference was made out of nothing");
+        debug_assert!(before >= 1, "a reference was added to a record that has none");
         if before & !WATCHED > WATCHED / 2 {
-            // As std's Arc: there is no sound way to go on.
+            // Like std's Arc: there is no sound way to go on.
             std::process::abort();
         }
     }
 
-    /// Whether the caller's `n` references are all there are, so that nobody can make another.
+    /// Returns whether the caller's `n` references are the only ones. If so, no other thread can
+    /// add one.
     #[inline]
     pub(crate) fn is_last(&self, n: u32) -> bool {
-        // Acquire: what others did to the record before they let go of it happens before.
+        // Acquire: all uses of the record by released references happen before.
         // MUTANT(record.is_last): relaxed
         self.references.load(Ordering::Acquire) & !ENDED == n
     }
 
-    /// Gives up `n` references; true if these were the last, and the caller frees the record.
+    /// Releases `n` references. Returns `true` if they were the last; then the caller frees the
+    /// record.
     #[inline]
     pub(crate) fn release(&self, n: u32) -> bool {
-        // No locked instruction, if it can be avoided.
+        // The last references need no locked instruction.
         if self.is_last(n) {
             return true;
         }
@@ -376,7 +395,8 @@ impl Record {
         let before = self.references.fetch_sub(n, Ordering::Release) & !ENDED;
         debug_assert!(before >= n, "a reference was released twice");
         if before == n {
-            // On the very word, not by a fence: what the others did to the record happens before.
+            // Acquire, by a load of the same word instead of a fence: all uses of the record by
+            // released references happen before.
             // MUTANT(record.release.last): relaxed
             let _ = self.references.load(Ordering::Acquire);
             true
@@ -385,10 +405,10 @@ impl Record {
         }
     }
 
-    /// Gives up `n` references, of which one is the run reference, when the task has ended.
+    /// Releases `n` references, one of them the run reference. The task has ended.
     #[inline]
     pub(crate) fn release_run(&self, n: u32) -> RunEnd {
-        // As in `release`.
+        // The last references need no locked instruction.
         if self.is_last(n) {
             return RunEnd::Last;
         }
@@ -398,14 +418,15 @@ impl Record {
         if before != n && before & WATCHED == 0 {
             return RunEnd::Kept;
         }
-        // As in `release`; and what those who watch it have made.
+        // Acquire: all uses by released references happen before, and so does the cold data that a
+        // watcher made.
         // MUTANT(record.release_run.last): relaxed
         let _ = self.references.load(Ordering::Acquire);
         if before == n { RunEnd::Last } else { RunEnd::Watched }
     }
 
-    /// Has the end of the task told to those who are in the list of its list of children; false if it has ended. For one who has a
-    /// reference.
+    /// Makes the end of the task tell its watchers, which are the hooks in its list of children.
+    /// Returns `false` if the task has ended. The caller has a reference.
     pub(crate) fn watch(&self) -> bool {
         let watch = |word: u32| (word & (ENDED | WATCHED) == 0).then_some(word | WATCHED);
         // MUTANT(record.watch): relaxed, split
@@ -415,7 +436,8 @@ impl Record {
         }
     }
 
-    /// Whether others than the task itself have a reference, its handle among them, as far as can be seen.
+    /// Returns whether there are references beside the run reference, such as the handle's. A hint:
+    /// the load is relaxed.
     pub(crate) fn is_known(&self) -> bool {
         self.references.load(Ordering::Relaxed) & !ENDED > 1
     }
@@ -423,35 +445,37 @@ impl Record {
     /// Calls the closure and stores the outcome. Never unwinds.
     ///
     /// # Safety
-    /// The caller has claimed the task, once.
+    /// The caller has claimed the task, and calls this or `abandon` once.
     #[inline]
     pub(crate) unsafe fn run(this: NonNull<Record>) {
-        // SAFETY: passed on.
+        // SAFETY: the operations are those of this record's cell, and the caller has the claim.
         unsafe { (this.as_ref().operations.run)(this) }
     }
 
-    /// Drops the closure uncalled.
+    /// Drops the closure uncalled, and stores `why` as the outcome.
     ///
     /// # Safety
-    /// As for `run`.
+    /// The caller has claimed the task, and calls this or `run` once.
     pub(crate) unsafe fn abandon(this: NonNull<Record>, why: Failure) {
-        // SAFETY: passed on.
+        // SAFETY: the operations are those of this record's cell, and the caller has the claim.
         unsafe { (this.as_ref().operations.abandon)(this, why) }
     }
 
-    /// Drops the outcome; gives back the payload of a panic, also of one in its destructor.
+    /// Drops the outcome. Returns the payload if the outcome is a panic, or if its destructor
+    /// panics.
     ///
     /// # Safety
     /// The task has ended and the caller owns its outcome, which is gone afterwards.
     pub(crate) unsafe fn drop_outcome(this: NonNull<Record>) -> Option<Payload> {
-        // SAFETY: passed on.
+        // SAFETY: the operations are those of this record's cell, and the outcome is the caller's.
         unsafe { (this.as_ref().operations.drop_outcome)(this) }
     }
 
     /// Moves the outcome out.
     ///
     /// # Safety
-    /// As for `drop_outcome`, and `T` is the type that the record was made with.
+    /// The task has ended and the caller owns its outcome, which is gone afterwards. `T` is the
+    /// type that the record was made with.
     #[inline(always)]
     pub(crate) unsafe fn take_outcome<T>(this: NonNull<Record>) -> Outcome<T> {
         // SAFETY: the offset is that of the payload in this record's own layout, and the payload
@@ -461,47 +485,50 @@ impl Record {
             let offset = this.as_ref().operations.outcome_offset;
             &*this.cast::<u8>().add(offset).cast::<Outcome<T>>().as_ptr()
         };
-        // By its parts: a copy of the whole would load at once what was stored in pieces, and wait
-        // for it.
+        // By variant: one wide load of a value that was stored in pieces would stall until the
+        // stores have retired.
         match outcome {
-            // SAFETY: read once, by contract.
+            // SAFETY: the caller owns the outcome, and reads it once.
             Ok(value) => Ok(unsafe { ptr::read(value) }),
-            // SAFETY: as above.
+            // SAFETY: the caller owns the outcome, and reads it once.
             Err(failure) => Err(unsafe { ptr::read(failure) }),
         }
     }
 
-    /// Ends the record's life; the memory is the caller's to free.
+    /// Drops the record's fields. The caller frees the memory.
     ///
     /// # Safety
     /// No reference is left, and the outcome is gone.
     #[inline]
     pub(crate) unsafe fn end(this: NonNull<Record>) -> &'static Operations {
-        // SAFETY: alive until this call.
+        // SAFETY: the record is alive until this call.
         let record = unsafe { this.as_ref() };
         if let Some(cold) = record.node.cold_as_allocated() {
-            // SAFETY: nobody uses them any more, but for a walk that may be on its way.
+            // SAFETY: the node has ended, and no reference is left. A walk or a handle to the list
+            // of children may still use the list, which `ColdData::end` allows.
             unsafe { end_cold(cold) };
         }
-        // SAFETY: passed on.
+        // SAFETY: no reference is left, and the cold data have ended.
         unsafe { Record::end_bare(this) }
     }
 
-    /// As `end`, for a record that never had cold data.
+    /// Like `end`, for a record without cold data.
     ///
     /// # Safety
-    /// As for `end`.
+    /// No reference is left, and the outcome is gone.
     #[inline(always)]
     pub(crate) unsafe fn end_bare(this: NonNull<Record>) -> &'static Operations {
-        // SAFETY: alive until this call.
+        // SAFETY: the record is alive until this call.
         let operations = unsafe { this.as_ref() }.operations;
-        // SAFETY: nobody uses the fields any more. None has a destructor, except under loom.
+        // SAFETY: no reference is left, so this is the last use of the fields. None of them has a
+        // destructor, except under loom.
         unsafe { ptr::drop_in_place(this.as_ptr()) };
         operations
     }
 }
 
-// SAFETY: shared fields are atomic or immutable; the rest follows the table above.
+// SAFETY: shared fields are atomic or immutable. The others are used as the table in the module's
+// documentation says.
 unsafe impl Sync for Record {}
 
 const _: () = assert!(size_of::<Record>() >= retire::queue::LEAST_BYTES);

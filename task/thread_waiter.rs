@@ -1,7 +1,7 @@
 //! The wait word of a plain thread.
 //!
-//! The same protocol as for tasks (see [`crate::task::words::wait`]); to put a thread back to work is to unpark
-//! it. Each thread that ever waits has one, in thread-local storage.
+//! The same protocol as for tasks (see [`crate::task::words::wait`]); to put a thread back to work
+//! is to unpark it. Each thread that ever waits has one, in thread-local storage.
 
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::time::{Duration, Instant, now};
@@ -11,21 +11,21 @@ use crate::task::words::wait::{Publish, WaitKind, WaitWord};
 use std::sync::Arc;
 use std::task::Wake;
 
-/// How long a thread spins before it sleeps: what a worker does at once is over by then.
+/// How long a thread spins before it sleeps: long enough for a worker that acts at once.
 const SPIN: Duration = Duration::from_micros(20);
 
 #[repr(align(8))]
 pub(crate) struct ThreadWaiter {
     word: WaitWord,
     thread: Thread,
-    /// The thread polls a future. Its own; atomic, as the rest is shared.
+    /// The thread polls a future. Used only by the thread; atomic because the waiter is shared.
     polls: AtomicBool,
 }
 
 impl ThreadWaiter {
-    /// The waiter of this thread.
+    /// Returns the waiter of the current thread.
     ///
-    /// During the destruction of thread-locals the thread's own may be gone; a fresh one serves.
+    /// If the thread's own waiter is gone, while thread-locals are destroyed, returns a fresh one.
     pub(crate) fn current() -> Arc<ThreadWaiter> {
         thread_local! {
             static WAITER: Arc<ThreadWaiter> = ThreadWaiter::new();
@@ -41,13 +41,14 @@ impl ThreadWaiter {
         })
     }
 
-    /// Waits for the grant. For the thread that the waiter belongs to.
+    /// Waits for the grant. Called by the waiter's own thread.
     pub(crate) fn wait(&self) {
         let granted = self.wait_until(None);
         debug_assert!(granted, "a wait without a limit has timed out");
     }
 
-    /// The same, until a time at most; false if the grant has not come by then.
+    /// Waits for the grant, or until `until`. Returns `false` if the grant has not come by then.
+    /// Called by the waiter's own thread.
     pub(crate) fn wait_until(&self, until: Option<Instant>) -> bool {
         let left = || until.map(|until| until.saturating_duration_since(now()));
         spin_until(left().map_or(SPIN, |left| left.min(SPIN)), || self.word.is_notified());
@@ -56,7 +57,8 @@ impl ThreadWaiter {
             while self.word.is_parked() {
                 match left() {
                     None => thread::park(),
-                    // Nobody else cuts the wait of a thread: if this does not, the grant has come.
+                    // Only the thread itself interrupts its wait. If this call does not, the grant
+                    // has come.
                     Some(Duration::ZERO) => return !self.word.interrupt(),
                     Some(left) => thread::park_timeout(left),
                 }
@@ -65,7 +67,7 @@ impl ThreadWaiter {
         true
     }
 
-    /// Waits for a call of the waker that this is. For the thread that it belongs to.
+    /// Waits until this waiter is woken as a waker. Called by the waiter's own thread.
     pub(crate) fn wait_for_wake(&self) {
         if self.word.publish(WaitKind::Wake) == Publish::Parked {
             while self.word.is_parked() {
@@ -74,8 +76,9 @@ impl ThreadWaiter {
         }
     }
 
-    /// Calls `f`, which polls a future by this waker. One that does so in the middle of another one's poll may use up a call
-    /// that was meant for the outer one: that is polled again. For the thread that it belongs to.
+    /// Calls `f`, which polls a future with this waker. If this happens inside the poll of an outer
+    /// future, the inner one may use up a wake-up that was meant for the outer one. So the outer
+    /// future is polled again. Called by the waiter's own thread.
     pub(crate) fn polling<R>(&self, f: impl FnOnce() -> R) -> R {
         struct Polls<'a>(&'a ThreadWaiter, bool);
         impl Drop for Polls<'_> {
@@ -95,13 +98,13 @@ impl ThreadWaiter {
 
     /// Delivers the grant.
     ///
-    /// The thread may go on, and its waiter may be freed, as soon as the word has changed; the
-    /// handle is therefore copied out first.
+    /// The thread may return, and its waiter may be freed, as soon as the word has changed. So the
+    /// thread handle is cloned first.
     pub(crate) fn grant(waiter: *const ThreadWaiter) {
-        // SAFETY: the waiter is registered with what the caller finished, and may not leave its
-        // wait (nor be freed) before this grant has arrived.
+        // SAFETY: the waiter is registered for this grant, so it does not leave its wait, and is
+        // not freed, before the grant has arrived.
         let thread = unsafe { (*waiter).thread.clone() };
-        // SAFETY: as above; this is the store after which it is not touched any more.
+        // SAFETY: the grant has not arrived before this store, and the waiter is not used after it.
         if unsafe { (*waiter).word.grant() } {
             thread.unpark();
         }
