@@ -1,5 +1,5 @@
-//! What a layer above hangs on a node, or on a runtime: one value that comes at some time, and
-//! stays to the end.
+//! A value that a layer above attaches to a node or to a runtime. It is attached at most once, and
+//! stays until the end of the node or runtime.
 
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use std::any::Any;

@@ -1,4 +1,4 @@
-//! Why a task is cancelled.
+//! The reasons of a cancel.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What lies behind a record: the closure, then the outcome, whose types the record has forgotten.
+//! The typed part of a record: first the closure, later the outcome.
 
 use crate::retire::record_pool::class_of;
 use crate::task::outcome::{Failure, Outcome, Payload, dispose_of, quietly};

@@ -1,8 +1,17 @@
-//! A task as every other layer sees it: the record that stands for it, its words, its place in the
-//! tree, and its outcome.
+//! A task as the other layers see it: its record, its words, its place in the tree, its outcome.
 //!
-//! `record` says who holds a record and who may touch what in it; each word's module begins with its
-//! protocol.
+//! | module | |
+//! | --- | --- |
+//! | `record` | the task record: references, access to the fields, phases, the claim |
+//! | `cell` | the typed part of a record: the closure, later the outcome |
+//! | `outcome` | the outcome of a task, and payloads of panics |
+//! | `words` | the wait word, the join word, the tree word; each begins with its protocol |
+//! | `children` | the lists of children, and the walk of a cancel |
+//! | `cold` | data that most nodes never have |
+//! | `cause` | the reasons of a cancel |
+//! | `attachment` | a value that a layer above attaches to a node or a runtime |
+//! | `thread_waiter` | the waiter of a plain thread |
+//! | `models` | loom models |
 
 pub(crate) mod attachment;
 pub(crate) mod cause;

@@ -1,4 +1,4 @@
-//! What becomes of a task's closure: a value, or why there is none.
+//! The outcome of a task: a value, or the reason why there is none.
 
 use crate::retire::stack::StackExhausted;
 use crate::shim::panicking;

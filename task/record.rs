@@ -12,11 +12,11 @@
 //! * every `Unparker`,
 //! * every stale entry of a public queue or of a local one.
 //!
-//! **Watching.** A thread with a reference may watch a task for its end ([`Record::watch`]). WATCHED
-//! is one more reference, held in the name of the task. The release of the run reference sets ENDED
-//! in the same update. It either finds WATCHED, tells the watchers and releases WATCHED, or comes
-//! first, and then a later `watch` finds ENDED. This adds no step to the end of the task: a record
-//! with another reference is released by an atomic update in any case.
+//! **Watching.** A thread with a reference may watch a task for its end ([`Record::watch`]).
+//! WATCHED is one more reference, held in the name of the task. The release of the run reference
+//! sets ENDED in the same update. It either finds WATCHED, tells the watchers and releases WATCHED,
+//! or comes first, and then a later `watch` finds ENDED. This adds no step to the end of the task:
+//! a record with another reference is released by an atomic update in any case.
 //!
 //! # Access
 //!
@@ -151,7 +151,8 @@ pub(crate) struct Traits {
 pub(crate) enum Origin {
     #[default]
     Spawned,
-    /// The spawner waits for the task as for a function call, so it starts in any case.
+    /// The parent waits for the task as for a function call, so the task starts even if it is
+    /// cancelled.
     Called,
     /// The task has no closure. It is in no queue until its outcome, or a cancel, comes from
     /// outside.

@@ -1,7 +1,8 @@
-//! The wait word of a plain thread.
+//! The waiter of a plain thread: a wait word, and the handle to unpark the thread.
 //!
-//! The same protocol as for tasks (see [`crate::task::words::wait`]); to put a thread back to work
-//! is to unpark it. Each thread that ever waits has one, in thread-local storage.
+//! The protocol is the same as for tasks (see [`crate::task::words::wait`]); a woken thread is
+//! unparked instead of queued. Each thread makes its waiter at its first wait, and keeps it in
+//! thread-local storage.
 
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::time::{Duration, Instant, now};

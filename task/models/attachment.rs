@@ -1,16 +1,16 @@
-//! What is attached to a node, by two at once.
+//! An attachment: two threads attach a value at the same time.
 
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use crate::task::attachment::Attachment;
 use std::sync::Arc;
 
-/// A value, written by who makes it.
+/// A value. The thread that makes it writes the baton.
 struct Value(usize, Baton);
 
-// SAFETY: the baton is watched by the checker.
+// SAFETY: loom checks the uses of the baton.
 unsafe impl Send for Value {}
-// SAFETY: as above.
+// SAFETY: loom checks the uses of the baton.
 unsafe impl Sync for Value {}
 
 fn two_attach() {
@@ -24,13 +24,13 @@ fn two_attach() {
         *number
     };
     let other = spawn(move || attach(1));
-    assert_eq!(attach(2), other.join().unwrap(), "each has what it has attached itself");
+    assert_eq!(attach(2), other.join().unwrap(), "the two threads see different values");
     // SAFETY: the thread has ended.
     unsafe { place.end() };
 }
 
 #[test]
-fn loom_what_is_attached_first_stays() {
+fn loom_the_first_attached_value_stays() {
     explore(ALL, two_attach);
 }
 

@@ -182,7 +182,8 @@ fn loom_a_node_may_end_while_a_walk_is_on_its_way() {
     });
 }
 
-/// The walk leaves a mark in a list and gives the lock back; one child ends meanwhile, another comes.
+/// The walk leaves a mark in a list and gives the lock back; one child ends meanwhile, another
+/// comes.
 #[test]
 fn loom_a_list_may_change_while_a_walk_rests() {
     explore(2, || {
@@ -235,8 +236,8 @@ fn loom_negative_a_deferred_cancel_that_nobody_delivers() {
     explore(3, || stop_ignoring_and_cancel(|_| false));
 }
 
-/// A task that is in no list is cancelled, or ends the time in which it has ignored that, while its child links itself, and with it the
-/// task.
+/// A task that is in no list is cancelled, or ends the time in which it has ignored that, while its
+/// child links itself, and with it the task.
 fn deliver_and_link(ignores: bool) {
     let top = Top::new();
     let task = record_below(|| (), &raw const top.node);
@@ -270,7 +271,8 @@ fn loom_a_cancel_and_a_link_of_what_is_below_see_each_other() {
     explore(3, || deliver_and_link(true));
 }
 
-/// Two handles to the list of children of a task are given up when it has ended: the last one frees it.
+/// Two handles to the list of children of a task are given up when it has ended: the last one frees
+/// it.
 #[test]
 fn loom_the_last_handle_frees_a_branch() {
     explore(3, || {

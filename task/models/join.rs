@@ -1,4 +1,4 @@
-//! The join word, alone and together with the wait word of the one that waits.
+//! The join word, alone and together with the wait word of its waiter.
 
 use super::{Processor, end, record};
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
@@ -23,7 +23,7 @@ impl Child {
     }
 
     fn drop_outcome(&self) {
-        assert_eq!(self.result.write(), 1, "outcome_dropped of before it is there, or twice");
+        assert_eq!(self.result.write(), 1, "the outcome was dropped early, or twice");
     }
 }
 
@@ -31,7 +31,7 @@ fn finish_detach() {
     let child = Child::new();
     let finisher = spawn(move || {
         child.result.write();
-        // As at the end of a closure: an early look, whose answer may be too old.
+        // As at the end of a closure: an early look. Its answer may be out of date.
         let early = child.join.is_detached();
         if early {
             child.drop_outcome();
@@ -40,20 +40,20 @@ fn finish_detach() {
             Finished::Detached if !early => child.drop_outcome(),
             Finished::Detached => {}
             Finished::Unclaimed => assert!(!early),
-            Finished::Waiter(_) => panic!("nobody waits"),
+            Finished::Waiter(_) => panic!("this model has no waiter"),
         }
     });
     if !child.join.detach() {
         child.drop_outcome();
     }
     finisher.join().unwrap();
-    assert_eq!(child.result.read(), 2, "nobody has outcome_dropped of the result");
+    assert_eq!(child.result.read(), 2, "the outcome was not dropped");
     // SAFETY: the threads have ended.
     unsafe { child.end() };
 }
 
 #[test]
-fn loom_a_result_is_disposed_of_once() {
+fn loom_an_outcome_is_dropped_once() {
     explore(ALL, finish_detach);
 }
 
@@ -64,12 +64,12 @@ fn loom_negative_a_join_word_without_order() {
     explore(ALL, finish_detach);
 }
 
-/// A waker that counts its calls, and is written by who makes it.
+/// A waker that counts its calls. The thread that makes it writes the baton.
 struct Count(AtomicUsize, Baton);
 
-// SAFETY: the baton is watched by the checker.
+// SAFETY: loom checks the uses of the baton.
 unsafe impl Send for Count {}
-// SAFETY: as above.
+// SAFETY: loom checks the uses of the baton.
 unsafe impl Sync for Count {}
 
 impl Count {
@@ -97,7 +97,7 @@ fn loom_a_waker_is_called_once_or_comes_back() {
             match child.join.finish() {
                 Finished::Waiter(Waiter::Waker(waker)) => waker.wake(),
                 Finished::Unclaimed => {}
-                _ => panic!("nobody detaches, and no task waits"),
+                _ => panic!("this model has no detach, and no task that waits"),
             }
         });
         // Two polls, then the future is dropped.
@@ -115,8 +115,8 @@ fn loom_a_waker_is_called_once_or_comes_back() {
                 assert!(registered || !back, "taken back from a task that had ended");
                 [0, 0]
             }
-            // The end came while the second poll, which then has the answer, took the first waker back; or
-            // before that.
+            // The end came before the second poll took the first waker back, or right after that.
+            // The second poll has the answer.
             (true, false, false) => [calls[0].min(1), 0],
             (true, true, false) => [0, 1],
         };
@@ -127,7 +127,8 @@ fn loom_a_waker_is_called_once_or_comes_back() {
     });
 }
 
-/// A task that waits for another's end, as `await_end` and `resume` in scheduler/wait/park.rs do it.
+/// A task that waits for the end of another task, as `await_end` and `resume` in
+/// scheduler/wait/park.rs do.
 struct Pair {
     child: Stage<Child>,
     waiter: NonNull<Record>,
@@ -136,7 +137,7 @@ struct Pair {
 
 impl Pair {
     fn new() -> Stage<Pair> {
-        // The waiter's own reference, and one for somebody who may cancel it.
+        // One reference for the waiter, and one for the canceller.
         let waiter = record(|| (), false);
         let pair = Pair { child: Child::new(), waiter, processor: Processor::new() };
         pair.processor.introduce();
@@ -144,13 +145,13 @@ impl Pair {
     }
 
     fn resume(&self, record: *const Record) {
-        // SAFETY: PARKED has been cleared by the caller: the task cannot end before it is queued.
+        // SAFETY: the caller has cleared PARKED, so the task does not end before it is queued.
         unsafe { (*record).place.load(Ordering::Relaxed) };
         self.processor.resume();
     }
 
     fn wait(&self, kind: WaitKind) -> bool {
-        // SAFETY: the running task.
+        // SAFETY: this thread runs the task, so the record is alive.
         let me = unsafe { self.waiter.as_ref() };
         me.place.store(7, Ordering::Relaxed);
         match me.wait.publish(kind) {
@@ -160,7 +161,8 @@ impl Pair {
         me.wait.woken() == Woken::Granted
     }
 
-    /// True if the end was awaited, false if the wait was cut short (when the end may have come too).
+    /// Returns `true` if the wait ended with the end of the task, and `false` if it was
+    /// interrupted. In that case the task may have ended too.
     fn await_end(&self, kind: WaitKind, collect: bool) -> bool {
         let join = &self.child.join;
         if join.is_done() || join.register(Waiter::Task(self.waiter.as_ptr())).is_err() {
@@ -170,7 +172,7 @@ impl Pair {
             return true;
         }
         if !join.take_back() && collect {
-            assert!(self.wait(WaitKind::Structured), "a structured wait was cut short");
+            assert!(self.wait(WaitKind::Structured), "a structured wait was interrupted");
         }
         false
     }
@@ -179,17 +181,17 @@ impl Pair {
         self.child.result.write();
         match self.child.join.finish() {
             Finished::Unclaimed => {}
-            // SAFETY: a registered task may not leave its wait before this grant has arrived.
+            // SAFETY: a registered task does not leave its wait before this grant has arrived.
             Finished::Waiter(Waiter::Task(task)) if unsafe { (*task).wait.grant() } => {
                 self.resume(task);
             }
             Finished::Waiter(_) => {}
-            Finished::Detached => panic!("nobody detaches"),
+            Finished::Detached => panic!("this model has no detach"),
         }
     }
 
     fn release(&self) {
-        // SAFETY: the caller's reference.
+        // SAFETY: the caller has a reference.
         if unsafe { self.waiter.as_ref() }.release(1) {
             // SAFETY: that was the last one; the closure has nothing to drop.
             unsafe { end(self.waiter) };
@@ -201,18 +203,18 @@ fn await_end(kind: WaitKind, collect: bool) {
     let pair = Pair::new();
     let finisher = spawn(move || pair.finish());
     let canceller = spawn(move || {
-        // SAFETY: the canceller's reference.
+        // SAFETY: the canceller has a reference.
         if unsafe { pair.waiter.as_ref() }.wait.interrupt() {
             pair.resume(pair.waiter.as_ptr());
         }
         pair.release();
     });
     let ended = pair.await_end(kind, collect);
-    assert!(ended || kind != WaitKind::Structured, "a structured wait was cut short");
+    assert!(ended || kind != WaitKind::Structured, "a structured wait was interrupted");
     if ended {
         assert_eq!(pair.child.result.read(), 1, "the end is not visible");
     }
-    // The task ends and its record goes: nobody may touch it any more without a reference.
+    // The task ends, and its record is freed if this was the last reference.
     pair.release();
     finisher.join().unwrap();
     canceller.join().unwrap();

@@ -1,4 +1,4 @@
-//! Models of the protocols of this layer, one file each; run by ci/loom.sh.
+//! Loom models of the protocols of this layer, one file each; run by ci/loom.sh.
 
 mod attachment;
 mod children;
@@ -18,12 +18,12 @@ use std::cell::{Cell, RefCell};
 use std::panic::Location;
 use std::ptr::{self, NonNull};
 
-/// A record for `f`, with a run reference and a handle's (or none, if detached).
+/// Makes a record for `f`, with a run reference and, unless it is detached, a handle's reference.
 pub(crate) fn record<T>(f: impl FnOnce() -> T, detached: bool) -> NonNull<Record> {
     make_record(f, detached, ptr::null())
 }
 
-/// A record with both references, of a child of `parent`.
+/// Makes the record of a child of `parent`, with both references.
 pub(crate) fn record_below<T>(f: impl FnOnce() -> T, parent: *const Node) -> NonNull<Record> {
     make_record(f, false, parent)
 }
@@ -31,7 +31,7 @@ pub(crate) fn record_below<T>(f: impl FnOnce() -> T, parent: *const Node) -> Non
 fn make_record<T>(f: impl FnOnce() -> T, detached: bool, parent: *const Node) -> NonNull<Record> {
     fn make<F: FnOnce() -> T, T>(f: F, birth: Birth) -> NonNull<Record> {
         let memory = record_pool::allocate(layout_of::<F, T>());
-        // SAFETY: the memory is for this layout, and ours.
+        // SAFETY: the memory was just allocated for this layout.
         unsafe { Record::new(memory, f, birth) }
     }
     let birth = Birth {
@@ -51,16 +51,16 @@ fn make_record<T>(f: impl FnOnce() -> T, detached: bool, parent: *const Node) ->
 /// # Safety
 /// No reference is left, and the outcome is gone.
 pub(crate) unsafe fn end(record: NonNull<Record>) {
-    // SAFETY: passed on.
+    // SAFETY: no reference is left, and the outcome is gone.
     let layout = unsafe { Record::end(record) }.layout;
-    // SAFETY: ended just now; `record` above allocated it.
+    // SAFETY: the record has ended, and its memory came from `record_pool::allocate`.
     unsafe { record_pool::free(record.cast(), layout) };
 }
 
-/// The queue that carries a waiter home, and its processor: what the scheduler is for a task.
+/// Stands for the scheduler: the queue that a waker puts the waiter into, and the waiter's thread.
 pub(crate) struct Processor {
     thread: RefCell<Option<Thread>>,
-    /// What the queue orders: whoever takes a waiter out sees what happened before it was put in.
+    /// The queue's ordering: all that happened before the push is visible after the pop.
     queued: AtomicUsize,
     taken: Cell<usize>,
 }
@@ -70,19 +70,19 @@ impl Processor {
         Processor { thread: RefCell::new(None), queued: AtomicUsize::new(0), taken: Cell::new(0) }
     }
 
-    /// For the waiter's thread, before it makes itself known.
+    /// Stores the waiter's thread. Called by that thread, before others can find the waiter.
     pub(crate) fn introduce(&self) {
         *self.thread.borrow_mut() = Some(current());
     }
 
-    /// Queues the waiter: what `resume` does.
+    /// Queues the waiter, like the scheduler's `resume`.
     pub(crate) fn resume(&self) {
         self.queued.fetch_add(1, Ordering::Release);
         let thread = self.thread.borrow().clone();
-        thread.expect("a waiter introduces itself before it is known").unpark();
+        thread.expect("the waiter must call `introduce` first").unpark();
     }
 
-    /// Leaves the processor until queued: what `suspend` does.
+    /// Parks the thread until the waiter is queued, like the scheduler's `suspend`.
     pub(crate) fn suspend(&self) {
         while self.wakes() == self.taken.get() {
             park();
@@ -90,7 +90,7 @@ impl Processor {
         self.taken.set(self.taken.get() + 1);
     }
 
-    /// How many times the waiter was queued.
+    /// Returns how many times the waiter was queued.
     pub(crate) fn wakes(&self) -> usize {
         self.queued.load(Ordering::Acquire)
     }

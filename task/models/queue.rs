@@ -1,4 +1,4 @@
-//! The retire queue: records come home, or find the queue full or closed.
+//! The retire queue: records are returned to it, or find it full or closed.
 
 use super::record;
 use crate::retire::queue::{BOUND, RetireQueue};
@@ -9,20 +9,20 @@ use crate::shim::thread::spawn;
 use crate::task::record::Record;
 use std::ptr::NonNull;
 
-/// The owner lets records go and others free them, `counts` on each thread, while the owner drains
-/// `drains` times and closes. loom reports a record that is freed twice or not at all; the atomics
-/// of the queue are watched for uses after its end, and a queue that is left over keeps its list.
+/// The owner takes custody of records, which two other threads retire, `counts` each. Meanwhile the
+/// owner drains the queue `drains` times, and closes it. loom reports a record that is freed twice
+/// or not at all, and a use of the queue's atomics after its end.
 fn retire_and_close(counts: [usize; 2], drains: usize) {
     let before = live_atomics();
     let (queue, pool) = (RetireQueue::new(), RecordPool::default());
-    // What was done with the records before they were freed.
+    // The uses of the records before they were freed.
     let used = Stage::new([(); 2].map(|()| Baton::new()));
     let threads = [0, 1].map(|thread| {
         let records: Vec<_> = (0..counts[thread]).map(|_| custody(queue)).collect();
         spawn(move || {
             used[thread].write();
             for record in records {
-                // SAFETY: in custody, once; no reference is left.
+                // SAFETY: the record is in custody, and is retired once; no reference is left.
                 unsafe {
                     let layout = Record::end(record).layout;
                     RetireQueue::retire(queue, record.cast(), layout);
@@ -33,15 +33,15 @@ fn retire_and_close(counts: [usize; 2], drains: usize) {
     for _ in 0..drains {
         // SAFETY: this thread is the owner.
         unsafe { queue.as_ref().drain(&pool) };
-        // SAFETY: as above.
+        // SAFETY: the queue is alive until it is closed below.
         if unsafe { queue.as_ref() }.counters().drained == (counts[0] + counts[1]) as u64 {
-            // All are in the pool, to be used again.
+            // All records are in the pool, and may be used again.
             for baton in used.iter() {
                 baton.write();
             }
         }
     }
-    // SAFETY: as above, once.
+    // SAFETY: this thread is the owner, and closes the queue once.
     unsafe { RetireQueue::close(queue, &pool) };
     threads.into_iter().for_each(|t| t.join().unwrap());
     // SAFETY: the threads have ended.
@@ -49,7 +49,7 @@ fn retire_and_close(counts: [usize; 2], drains: usize) {
     assert_eq!(live_atomics(), before, "the queue is left over");
 }
 
-/// A record that its worker has taken into custody.
+/// Makes a record that the owner has taken into custody.
 fn custody(queue: NonNull<RetireQueue>) -> NonNull<Record> {
     // SAFETY: the model's main thread is the owner.
     unsafe { queue.as_ref().take_custody() };
@@ -57,7 +57,7 @@ fn custody(queue: NonNull<RetireQueue>) -> NonNull<Record> {
 }
 
 #[test]
-fn loom_records_come_home_and_the_last_one_frees_the_queue() {
+fn loom_records_are_returned_and_the_last_one_frees_the_queue() {
     explore(3, || retire_and_close([1, 1], 1));
 }
 

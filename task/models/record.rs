@@ -1,4 +1,5 @@
-//! The references of a record, the claim of a task that lies in public, and the cold data that two make at once.
+//! The references of a record, the claim of a task that lies in public, and the cold data that two
+//! make at once.
 
 use super::{end, record};
 use crate::shim::atomic::{AtomicPtr, Ordering};
@@ -137,9 +138,9 @@ enum Again {
     AtOnce,
 }
 
-/// The owner of the handle claims the task where it lies while a thief takes the entry; then it puts
-/// the task into a second queue, as `start_next` does when there is no stack, and a second thief
-/// comes. Whoever is last finds a stale entry.
+/// The owner of the handle claims the task where it lies while a thief takes the entry; then it
+/// puts the task into a second queue, as `start_next` does when there is no stack, and a second
+/// thief comes. Whoever is last finds a stale entry.
 fn claim(again: Again, claims: fn(&Record) -> bool) {
     let public = Stage::new(Public {
         record: NonNull::dangling(),

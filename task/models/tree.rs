@@ -1,4 +1,4 @@
-//! The count of children: a node against its home and others.
+//! The count of children of a node: its home worker against other threads.
 
 use super::Processor;
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
@@ -6,7 +6,7 @@ use crate::shim::thread::spawn;
 use crate::task::words::tree::{NOBODY, Node, NodeKind, Release, WorkerNumber};
 use std::ptr;
 
-/// The worker that is at home in the node, and another.
+/// The home worker of the node, and another worker.
 const HOME: WorkerNumber = 1;
 const AWAY: WorkerNumber = 2;
 
@@ -23,13 +23,13 @@ impl Family {
         Stage::new(Family { node, work: [(); 3].map(|()| Baton::new()), ends: Baton::new() })
     }
 
-    /// A child ends on `worker`; true if that ended the node.
+    /// A child ends on `worker`. Returns `true` if the caller has to end the node.
     fn end_child(&self, child: usize, worker: WorkerNumber) -> bool {
         self.work[child].write();
         self.node.release_child(worker) == Release::Last
     }
 
-    /// As `end_child`, and ends the node if that was the last one.
+    /// Like `end_child`, and ends the node after the last child.
     fn end_by(this: Stage<Family>, child: usize, worker: WorkerNumber, works: [usize; 3]) -> bool {
         let last = this.end_child(child, worker);
         if last {
@@ -39,19 +39,21 @@ impl Family {
         last
     }
 
-    /// What whoever ends the node does: all is done, and the node goes.
+    /// Ends the node, after all work of its children.
     ///
     /// # Safety
-    /// The caller was told that it is the last.
+    /// The caller's release was the last.
     unsafe fn end(this: Stage<Family>, works: [usize; 3]) {
         assert_eq!([0, 1, 2].map(|i| this.work[i].read()), works, "ended before its children");
         assert_eq!(this.ends.write(), 0, "ended twice");
-        // SAFETY: passed on. Only the node: the rest is for the model's own end.
+        // SAFETY: the caller's release was the last, so the node is not used any more. The rest of
+        // the family is dropped at the end of the model.
         unsafe { ptr::drop_in_place((&raw const this.node).cast_mut()) };
     }
 }
 
-/// Two children, one ends at home and one away, where it first has a child in the same scope.
+/// Two children: one ends at home, and one ends away after it has spawned a child into the same
+/// scope there.
 fn home_and_away() {
     let family = Family::new(HOME);
     family.node.add_child(HOME);
@@ -67,7 +69,7 @@ fn home_and_away() {
         // SAFETY: no child is left.
         unsafe { Family::end(family, [1, 2, 0]) };
     }
-    assert!(last != away.join().unwrap(), "one party ends the node");
+    assert!(last != away.join().unwrap(), "exactly one party ends the node");
     assert_eq!(family.ends.read(), 1);
 }
 
@@ -83,7 +85,8 @@ fn loom_negative_a_tree_word_without_order() {
     explore(ALL, home_and_away);
 }
 
-/// Two children end on one worker away, which uncounts them together, and a third one at home.
+/// Two children end on one other worker, which uncounts them together, and a third one ends at
+/// home.
 #[test]
 fn loom_children_that_are_uncounted_together_end_the_node_once() {
     explore(ALL, || {
@@ -110,9 +113,10 @@ fn loom_children_that_are_uncounted_together_end_the_node_once() {
     });
 }
 
-/// Several threads away, where the shares are of different signs: a child that was spawned at home
-/// ends away after it has spawned another two, of which one comes home to end. The home's share is
-/// then back at zero, so that `close` believes what it sees of the word.
+/// Shares of different signs, and several other threads. A child that was spawned at home ends
+/// away, after it has spawned two more. One of these ends at home. The home's share is then zero
+/// again, so
+/// `close` decides by the word alone.
 #[test]
 fn loom_a_home_share_of_zero_does_not_hide_a_child() {
     explore(3, || {
@@ -122,7 +126,7 @@ fn loom_a_home_share_of_zero_does_not_hide_a_child() {
         family.node.add_child(HOME);
         let away = spawn(move || {
             family.node.add_child(AWAY);
-            come_home.resume(); // that one will end at home
+            come_home.resume(); // this child ends at home
             family.node.add_child(AWAY); // and this one on a third thread
             let third = spawn(move || Family::end_by(family, 2, 3, [1, 1, 1]));
             usize::from(Family::end_by(family, 1, AWAY, [1, 1, 1]))
@@ -141,7 +145,7 @@ fn loom_a_home_share_of_zero_does_not_hide_a_child() {
     });
 }
 
-/// A task in a task: the end of the inner one releases the outer.
+/// A task within a task: the end of the inner task releases the outer one.
 #[test]
 fn loom_the_end_of_a_child_ends_the_parent_once() {
     explore(ALL, || {
@@ -167,7 +171,7 @@ fn loom_the_end_of_a_child_ends_the_parent_once() {
     });
 
     fn release_outer(outer: Stage<Family>, inner: Stage<Family>) -> bool {
-        // SAFETY: the caller was told that it is the last.
+        // SAFETY: the caller's release of the inner node was the last.
         unsafe { Family::end(inner, [1, 0, 0]) };
         let last = outer.node.release_child(NOBODY) == Release::Last;
         if last {

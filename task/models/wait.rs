@@ -1,11 +1,11 @@
-//! The wait word: a waiter against a grant, an unpark and a cut.
+//! The wait word: a waiter against a grant, an unpark and an interruption.
 
 use super::Processor;
 use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
 use crate::shim::thread::spawn;
 use crate::task::words::wait::{Publish, WaitKind, WaitWord, Woken};
 
-/// A waiter: its word, and where it is while it waits.
+/// A waiter: its word, and the context that it saves while it waits.
 struct Waiter {
     word: WaitWord,
     context: Baton,
@@ -20,7 +20,7 @@ impl Waiter {
         Stage::new(waiter)
     }
 
-    /// Sleeps if it must; true if it did.
+    /// Waits. Returns what woke the waiter, or `None` if it did not park.
     fn wait(&self, kind: WaitKind) -> Option<Woken> {
         self.context.write();
         match self.word.publish(kind) {
@@ -33,7 +33,7 @@ impl Waiter {
         }
     }
 
-    /// Puts the waiter back to work, if `duty` says so.
+    /// Resumes the waiter if `duty` is true, which means that the caller has cleared PARKED.
     fn wake_if(&self, duty: bool) -> bool {
         if duty {
             self.context.read();
@@ -43,8 +43,8 @@ impl Waiter {
     }
 }
 
-/// A wait for a grant, against the grant, a cut and an unpark. A waiter that was cut cannot take its
-/// registration back here: it collects the grant.
+/// A wait for a grant, against the grant, an interruption and an unpark. An interrupted waiter
+/// cannot take its registration back here, so it collects the grant.
 fn grant_cut_unpark() {
     let w = Waiter::new();
     let granter = spawn(move || w.wake_if(w.word.grant()));
@@ -57,12 +57,12 @@ fn grant_cut_unpark() {
     };
     let (granted, cut) = (granter.join().unwrap(), cutter.join().unwrap());
     assert!(!unparker.join().unwrap(), "an unpark ended a wait for a grant");
-    assert_eq!(cut, first == Some(Woken::Interrupted), "the cutter's duty is the waiter's cut");
+    assert_eq!(cut, first == Some(Woken::Interrupted), "interrupted without a resume");
     match second {
         None => assert_eq!(granted, first == Some(Woken::Granted)),
         Some(second) => {
             assert_eq!(granted, second == Some(Woken::Granted));
-            assert!(second != Some(Woken::Interrupted), "cut although structured");
+            assert!(second != Some(Woken::Interrupted), "a structured wait was interrupted");
         }
     }
     assert_eq!(w.processor.wakes(), usize::from(granted) + usize::from(cut));
@@ -95,14 +95,14 @@ fn loom_a_permit_is_used_once_or_kept() {
         assert_eq!(unparked, woken == Some(Woken::Granted));
         assert_eq!(cut, woken == Some(Woken::Interrupted));
         let kept = w.word.publish(WaitKind::Permit) == Publish::Ready;
-        assert_eq!(kept, cut, "a permit is lost, or there twice");
+        assert_eq!(kept, cut, "a permit is lost or doubled");
         // SAFETY: the threads have ended.
         unsafe { w.end() };
     });
 }
 
-/// A waker is called before, while or after the future looks whether it was: what was done before the call is seen by
-/// the next poll. An unpark does not matter.
+/// A waker is called before, while or after the future checks for a wake. The next poll sees all
+/// that was done before the call. An unpark does not end the wait.
 fn wake_and_poll() {
     let w = Waiter::new();
     let data = Stage::new(Baton::new());
@@ -115,7 +115,7 @@ fn wake_and_poll() {
     assert_eq!(data.read(), 1);
     assert_eq!(waker.join().unwrap(), woken.is_some());
     assert!(!unparker.join().unwrap(), "an unpark ended a wait for a waker");
-    assert!(!w.word.forget_wakes(), "a wake has counted twice");
+    assert!(!w.word.forget_wakes(), "a wake was counted twice");
     assert_eq!(w.word.publish(WaitKind::Permit), Publish::Ready, "the permit is lost");
     // SAFETY: the threads have ended.
     unsafe {
@@ -143,7 +143,7 @@ fn loom_nothing_but_a_grant_ends_a_structured_wait() {
         let granter = spawn(move || w.wake_if(w.word.grant()));
         let others = spawn(move || {
             let duty = w.word.interrupt() || w.word.unpark();
-            assert!(!duty, "somebody ended a structured wait");
+            assert!(!duty, "a structured wait was ended without a grant");
         });
         let woken = w.wait(WaitKind::Structured);
         assert_ne!(woken, Some(Woken::Interrupted));
@@ -155,46 +155,48 @@ fn loom_nothing_but_a_grant_ends_a_structured_wait() {
     });
 }
 
-/// The wait of an external task before its start is ended by who settles it, or by a cut.
+/// The wait of an external task before its start is ended by the party that settles it, or by an
+/// interruption.
 #[test]
-fn loom_one_party_ends_a_wait_outside() {
+fn loom_one_party_ends_the_wait_of_an_external_task() {
     explore(ALL, || {
         let w = Waiter::new();
         w.word.publish_outside(true);
         let cutter = spawn(move || w.word.interrupt());
         let settled = w.word.take_from_outside();
-        assert_ne!(settled, cutter.join().unwrap(), "one party has the task in hand");
+        assert_ne!(settled, cutter.join().unwrap(), "exactly one party owns the task");
         assert!(!w.word.is_parked());
         // SAFETY: the threads have ended.
         unsafe { w.end() };
     });
 }
 
-/// The home worker uses a waiter's stack for a guest; a cut comes before, meanwhile or afterwards.
+/// The home worker uses a waiter's stack for a guest. An interruption comes before, meanwhile or
+/// afterwards.
 #[test]
-fn loom_a_shield_puts_a_cut_off_and_does_not_lose_it() {
+fn loom_a_shield_defers_an_interruption_and_does_not_lose_it() {
     explore(ALL, || {
         let w = Waiter::new();
         assert_eq!(w.word.publish(WaitKind::Grant), Publish::Parked);
         let cutter = spawn(move || w.word.interrupt());
         let mut duties = 0;
         if let Some(new) = w.word.shield() {
-            assert!(new, "somebody else has shielded");
+            assert!(new, "the wait was shielded already");
             assert!(w.word.is_parked(), "woken although shielded");
             duties += usize::from(w.word.unshield());
         }
         duties += usize::from(cutter.join().unwrap());
-        assert_eq!(duties, 1, "one party wakes");
+        assert_eq!(duties, 1, "exactly one party wakes the waiter");
         assert_eq!(w.word.woken(), Woken::Interrupted);
         // SAFETY: the threads have ended.
         unsafe { w.end() };
     });
 }
 
-/// Two wakers that both believe to have cleared PARKED.
+/// Two wakers both act as if they had cleared PARKED.
 #[test]
 #[should_panic(expected = "queued twice")]
-fn loom_negative_a_waker_that_does_not_ask_whose_duty_it_is() {
+fn loom_negative_a_waker_that_resumes_without_having_cleared_parked() {
     explore(3, || {
         let w = Waiter::new();
         let unparkers = [(); 2].map(|()| {

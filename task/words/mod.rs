@@ -1,5 +1,5 @@
-//! The words of a task that several threads write: what it waits for, who joins it, and its place
-//! in the tree.
+//! The words of a task that several threads write: the wait word, the join word, and the node with
+//! the tree word.
 
 pub(crate) mod join;
 pub(crate) mod tree;

@@ -1,5 +1,4 @@
-//! The word of a node, its two shares of the count of children, and what it says of its
-//! cancellation.
+//! Tests of a node: the two shares of its count of children, and its cancellation.
 
 use super::*;
 
@@ -35,7 +34,7 @@ fn the_last_release_after_the_close_ends_the_node() {
 }
 
 #[test]
-fn children_that_have_ended_elsewhere_are_uncounted_together() {
+fn children_that_ended_elsewhere_are_uncounted_together() {
     let n = node();
     (0..3).for_each(|_| n.add_child(7));
     assert_eq!(n.release_elsewhere(2), Release::StillOpen);
@@ -51,8 +50,8 @@ fn children_that_have_ended_elsewhere_are_uncounted_together() {
 #[test]
 fn shares_of_either_sign_add_up() {
     let n = node();
-    n.add_child(3); // counted atomically
-    assert_eq!(n.release_child(7), Release::StillOpen); // released at home: local is -1
+    n.add_child(3); // in the atomic share
+    assert_eq!(n.release_child(7), Release::StillOpen); // in the local share, which is now -1
     assert!(n.close());
     let n = node();
     n.add_child(7);
@@ -61,7 +60,7 @@ fn shares_of_either_sign_add_up() {
 }
 
 #[test]
-fn cancelling_twice_is_told_apart() {
+fn a_second_cancel_is_told_from_the_first() {
     let n = node();
     assert_eq!(n.word().cancel(), Cancel::First);
     assert_eq!(n.word().cancel(), Cancel::Already);
@@ -72,7 +71,7 @@ fn cancelling_twice_is_told_apart() {
 }
 
 #[test]
-fn a_node_that_is_not_linked_asks_its_parent_unless_it_knows_by_itself() {
+fn an_unlinked_node_asks_its_parent_unless_it_is_marked() {
     let n = node();
     assert_eq!(n.verdict(), Verdict::AskParent);
     n.set_linked(true);
@@ -83,10 +82,10 @@ fn a_node_that_is_not_linked_asks_its_parent_unless_it_knows_by_itself() {
 }
 
 #[test]
-fn a_cancel_waits_for_the_end_of_the_section_that_ignores_it() {
+fn a_cancel_is_deferred_while_the_node_ignores_it() {
     let n = node();
     assert!(n.word().ignore());
-    assert_eq!(n.verdict(), Verdict::NotCancelled, "what comes from the parent does not count");
+    assert_eq!(n.verdict(), Verdict::NotCancelled, "a node that ignores cancels asks no parent");
     assert_eq!(n.word().cancel(), Cancel::Deferred);
     assert_eq!(n.verdict(), Verdict::NotCancelled);
     assert!(n.word().is_marked() && n.word().is_ignoring());
@@ -97,7 +96,7 @@ fn a_cancel_waits_for_the_end_of_the_section_that_ignores_it() {
 }
 
 #[test]
-fn a_section_without_a_cancel_leaves_no_trace() {
+fn ignoring_without_a_cancel_leaves_no_trace() {
     let n = node();
     assert!(n.word().ignore());
     assert!(!n.word().stop_ignoring());
