@@ -1,4 +1,4 @@
-//! The lists of the tree: links, ends, looks and the walk of a cancel.
+//! The lists of children: links, ends, look-ups and the walk of a cancel.
 
 use super::{end, record_below};
 use crate::shim::atomic::live_atomics;
@@ -11,11 +11,11 @@ use crate::task::words::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
-/// A root with two lists, of which one is used as a rule.
+/// A root with two lists. Most models use only the first one.
 struct Top {
     node: Node,
     lists: [Children; 2],
-    /// How many nodes walks have reached.
+    /// The number of nodes that walks have reached.
     reached: Cell<usize>,
     atomics_before: isize,
 }
@@ -36,7 +36,7 @@ impl Top {
     }
 
     fn link_in(&self, task: NonNull<Record>, list: usize) {
-        // SAFETY: no task of a model ends before it is said to.
+        // SAFETY: a task of a model ends only in `ends`, after its link.
         unsafe {
             link(&task.as_ref().node, |_, _| &*ptr::from_ref(&self.lists[list]), |_, _| (), |_| ())
         };
@@ -44,18 +44,18 @@ impl Top {
 
     fn cancel(&self) {
         if self.node.word().cancel() == Cancel::First {
-            // SAFETY: marked just now; the lists are there until the end.
+            // SAFETY: the node was marked just now, and the lists are alive until the model's end.
             unsafe { walk(&self.lists, &self.node, |reached| self.count(reached), || ()) };
         }
     }
 
-    /// As `scheduler::cancel::deliver`.
+    /// Like `scheduler::cancel::deliver`.
     fn deliver(&self, task: NonNull<Record>) {
-        // SAFETY: it has not ended.
+        // SAFETY: the task has not ended.
         let node = unsafe { &task.as_ref().node };
         self.count(Reached::Node(node));
         let list = node.cold_in_total_order().map(|cold| cold.children());
-        // SAFETY: the caller's.
+        // SAFETY: the caller has marked the node, which has not ended.
         unsafe { walk(list, origin_of(node), |reached| self.count(reached), || ()) };
     }
 
@@ -69,7 +69,7 @@ impl Top {
         let before = this.atomics_before;
         // SAFETY: the threads have ended.
         unsafe { this.end() };
-        assert_eq!(live_atomics(), before, "cold are left over");
+        assert_eq!(live_atomics(), before, "cold data are left over");
     }
 }
 
@@ -78,37 +78,37 @@ fn below(parent: NonNull<Record>) -> NonNull<Record> {
 }
 
 fn verdict(task: NonNull<Record>) -> Verdict {
-    // SAFETY: it has not ended.
+    // SAFETY: the task has not ended.
     unsafe { task.as_ref() }.node.verdict()
 }
 
-/// Whether a task is cancelled, as `scheduler::cancel::is_cancelled` finds out.
+/// Returns whether a task is cancelled, like `scheduler::cancel::is_cancelled`.
 fn is_cancelled(task: NonNull<Record>) -> bool {
-    // SAFETY: neither it nor its ancestors have ended.
+    // SAFETY: neither the task nor one of its ancestors has ended.
     let mut at = unsafe { &task.as_ref().node };
     loop {
-        // Each is asked once.
+        // Each node is asked once.
         match at.verdict() {
-            // SAFETY: as above.
+            // SAFETY: the ancestors have not ended.
             Verdict::AskParent => at = unsafe { &*at.parent },
             verdict => return verdict == Verdict::Cancelled,
         }
     }
 }
 
-/// The task ends, as in `scheduler::life::complete`, and its record goes.
+/// Ends the task, like `scheduler::life::complete`, and frees its record.
 fn ends(task: NonNull<Record>) {
-    // SAFETY: not freed yet.
+    // SAFETY: the record has not been freed.
     let record = unsafe { task.as_ref() };
     if record.node.is_linked() {
         unlink(&record.node);
     }
     assert!(record.release(2), "a reference is left");
-    // SAFETY: these were the last; the closure has nothing to drop.
+    // SAFETY: these references were the last; the closure has nothing to drop.
     unsafe { end(task) };
 }
 
-/// A task links itself, and with it its parent, while the root is cancelled.
+/// A task links itself and its parent while the root is cancelled.
 fn link_and_cancel() {
     let top = Top::new();
     let parent = record_below(|| (), &raw const top.node);
@@ -130,19 +130,19 @@ fn link_and_cancel() {
 #[derive(Clone, Copy)]
 struct Shared(NonNull<Record>);
 
-// SAFETY: a record is shared by design.
+// SAFETY: a record may be shared between threads.
 unsafe impl Send for Shared {}
 
-/// Somebody's handle to a list of children.
+/// A handle to a list of children.
 #[derive(Clone, Copy)]
 struct Handle(NonNull<Children>);
 
-// SAFETY: a list of children is shared by design.
+// SAFETY: a list of children may be shared between threads.
 unsafe impl Send for Handle {}
 
 impl Handle {
     fn release(self) {
-        // SAFETY: its holder has it no longer.
+        // SAFETY: the handle is consumed.
         unsafe { Children::release_handle(self.0) };
     }
 }
@@ -182,8 +182,8 @@ fn loom_a_node_may_end_while_a_walk_is_on_its_way() {
     });
 }
 
-/// The walk leaves a mark in a list and gives the lock back; one child ends meanwhile, another
-/// comes.
+/// The walk leaves a mark at its place in the list and releases the lock. Meanwhile one child ends,
+/// and another one is linked.
 #[test]
 fn loom_a_list_may_change_while_a_walk_rests() {
     explore(2, || {
@@ -203,12 +203,13 @@ fn loom_a_list_may_change_while_a_walk_rests() {
     });
 }
 
-/// A task stops ignoring cancellation while a cancel comes: who delivers it to its child?
+/// A task stops ignoring cancellation while a cancel comes. Either the walk or the task delivers
+/// the cancel to the child.
 fn stop_ignoring_and_cancel(delivers: fn(bool) -> bool) {
     let top = Top::new();
     let task = record_below(|| (), &raw const top.node);
     let child = below(task);
-    // SAFETY: it has not ended.
+    // SAFETY: the task has not ended.
     let word = unsafe { task.as_ref() }.node.word();
     assert!(word.ignore());
     top.link(child);
@@ -219,7 +220,7 @@ fn stop_ignoring_and_cancel(delivers: fn(bool) -> bool) {
     canceller.join().unwrap();
     assert_eq!(verdict(task), Verdict::Cancelled);
     assert_eq!(verdict(child), Verdict::Cancelled, "the cancel has not reached the child");
-    assert_eq!(top.reached.get(), 2, "times that somebody was reached");
+    assert_eq!(top.reached.get(), 2, "the number of nodes reached");
     ends(child);
     ends(task);
     Top::end(top);
@@ -232,17 +233,17 @@ fn loom_a_deferred_cancel_is_delivered_once() {
 
 #[test]
 #[should_panic(expected = "has not reached the child")]
-fn loom_negative_a_deferred_cancel_that_nobody_delivers() {
+fn loom_negative_a_deferred_cancel_that_is_not_delivered() {
     explore(3, || stop_ignoring_and_cancel(|_| false));
 }
 
-/// A task that is in no list is cancelled, or ends the time in which it has ignored that, while its
-/// child links itself, and with it the task.
+/// An unlinked task is cancelled, or stops ignoring an earlier cancel, while its child links itself
+/// and the task.
 fn deliver_and_link(ignores: bool) {
     let top = Top::new();
     let task = record_below(|| (), &raw const top.node);
     let child = below(task);
-    // SAFETY: it has not ended.
+    // SAFETY: the task has not ended.
     let word = unsafe { task.as_ref() }.node.word();
     if ignores {
         assert!(word.ignore());
@@ -256,7 +257,7 @@ fn deliver_and_link(ignores: bool) {
         })
     };
     let delivers = if ignores { word.stop_ignoring() } else { word.cancel() == Cancel::First };
-    assert!(delivers, "somebody else has cancelled it");
+    assert!(delivers, "the cancel is not this thread's to deliver");
     top.deliver(task);
     linker.join().unwrap();
     assert_eq!(verdict(child), Verdict::Cancelled, "the cancel has not reached the child");
@@ -266,24 +267,24 @@ fn deliver_and_link(ignores: bool) {
 }
 
 #[test]
-fn loom_a_cancel_and_a_link_of_what_is_below_see_each_other() {
+fn loom_a_cancel_and_the_link_of_a_child_see_each_other() {
     explore(3, || deliver_and_link(false));
     explore(3, || deliver_and_link(true));
 }
 
-/// Two handles to the list of children of a task are given up when it has ended: the last one frees
-/// it.
+/// Two handles to a task's list of children are released after the task's end. The last one frees
+/// the list.
 #[test]
-fn loom_the_last_handle_frees_a_branch() {
+fn loom_the_last_handle_frees_a_list_of_children() {
     explore(3, || {
         let top = Top::new();
         let task = record_below(|| (), &raw const top.node);
         top.link(task);
-        // SAFETY: it has not ended.
+        // SAFETY: the task has not ended.
         let node = unsafe { &task.as_ref().node };
-        let cold: *const ColdData = node.cold().expect("a linked node has cold");
+        let cold: *const ColdData = node.cold().expect("a linked node has cold data");
         let handle = Handle(NonNull::new(cold.cast_mut().cast()).expect("a reference"));
-        // SAFETY: as above.
+        // SAFETY: the task has not ended, so its cold data are alive.
         let children = unsafe { (*cold).children() };
         children.add_handle_of(node);
         children.add_handle();
@@ -295,7 +296,7 @@ fn loom_the_last_handle_frees_a_branch() {
     });
 }
 
-/// Two tasks link themselves, and both their parent, which is in no list yet.
+/// Two tasks link themselves at the same time, and each of them links their unlinked parent.
 fn two_link_one(list: fn(usize) -> usize) {
     let top = Top::new();
     let parent = record_below(|| (), &raw const top.node);
@@ -311,22 +312,22 @@ fn two_link_one(list: fn(usize) -> usize) {
     other.join().unwrap();
     tasks.into_iter().for_each(|task| ends(task.0));
     ends(parent);
-    assert!(top.lists.iter().all(Children::is_empty), "one is left in a list");
+    assert!(top.lists.iter().all(Children::is_empty), "a node is left in a list");
     Top::end(top);
 }
 
 #[test]
-fn loom_two_may_link_the_same_parent() {
+fn loom_two_children_may_link_the_same_parent() {
     explore(3, || two_link_one(|_| 0));
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn loom_negative_two_who_would_link_a_node_into_different_lists() {
+fn loom_negative_two_threads_that_link_a_node_into_different_lists() {
     explore(3, || two_link_one(|thread| thread));
 }
 
-/// A task that is in no list looks up, long after the cancel, while somebody links its parent.
+/// An unlinked task looks up, long after the cancel, while another task links its parent.
 fn look_and_link(look: fn(NonNull<Record>) -> bool) {
     let top = Top::new();
     let parent = record_below(|| (), &raw const top.node);
@@ -339,7 +340,7 @@ fn look_and_link(look: fn(NonNull<Record>) -> bool) {
             top.link(task.0);
         })
     };
-    assert!(look(tasks[0].0), "a cancel that is long over is not seen");
+    assert!(look(tasks[0].0), "an earlier cancel is not seen");
     other.join().unwrap();
     tasks.into_iter().for_each(|task| ends(task.0));
     ends(parent);
@@ -347,21 +348,21 @@ fn look_and_link(look: fn(NonNull<Record>) -> bool) {
 }
 
 #[test]
-fn loom_a_look_does_not_pass_a_mark_by() {
+fn loom_a_look_up_does_not_miss_a_mark() {
     explore(3, || look_and_link(is_cancelled));
 }
 
 #[test]
 #[should_panic(expected = "is not seen")]
-fn loom_negative_a_look_at_the_word_before_the_link() {
+fn loom_negative_a_look_up_that_reads_the_word_before_the_link() {
     explore(3, || {
         look_and_link(|task| {
-            // SAFETY: neither it nor its parent has ended.
+            // SAFETY: neither the task nor its parent has ended.
             let parent = unsafe { &*task.as_ref().node.parent };
-            // As `Node::verdict`, in the other order.
+            // Like `Node::verdict`, in the opposite order.
             let marked = parent.word().is_marked();
             let linked = parent.is_linked();
-            // SAFETY: as above; a root.
+            // SAFETY: the parent's parent is the root, which is alive until the model's end.
             marked || !linked && unsafe { &*parent.parent }.word().is_marked()
         });
     });

@@ -1,5 +1,5 @@
-//! The references of a record, the claim of a task that lies in public, and the cold data that two
-//! make at once.
+//! The references of a record, the claim of a task in a public queue, and cold data that two
+//! threads make at the same time.
 
 use super::{end, record};
 use crate::shim::atomic::{AtomicPtr, Ordering};
@@ -10,7 +10,7 @@ use crate::task::record::{Phase, Record, RunEnd};
 use crate::task::words::join::Finished;
 use std::ptr::NonNull;
 
-/// A record whose uses are watched.
+/// A record with a baton that checks its uses.
 struct Shared {
     record: NonNull<Record>,
     body: Baton,
@@ -19,12 +19,12 @@ struct Shared {
 impl Shared {
     fn use_it(&self) {
         self.body.read();
-        // SAFETY: the caller holds a reference.
+        // SAFETY: the caller has a reference.
         unsafe { self.record.as_ref() }.place.load(Ordering::Relaxed);
     }
 
     fn release(&self, n: u32) {
-        // SAFETY: the caller holds these references.
+        // SAFETY: the caller has these references.
         if unsafe { self.record.as_ref() }.release(n) {
             assert_eq!(self.body.write(), 0, "freed twice");
             // SAFETY: no reference is left.
@@ -33,9 +33,9 @@ impl Shared {
     }
 }
 
-/// Gives up the run reference, of a task that has ended, and `n - 1` others.
+/// Releases the run reference of a task that has ended, and `n - 1` other references.
 fn release_run(shared: &Shared, n: u32) {
-    // SAFETY: the caller holds these references.
+    // SAFETY: the caller has these references.
     if let RunEnd::Last = unsafe { shared.record.as_ref() }.release_run(n) {
         assert_eq!(shared.body.write(), 0, "freed twice");
         // SAFETY: no reference is left.
@@ -44,9 +44,10 @@ fn release_run(shared: &Shared, n: u32) {
 }
 
 fn references() {
-    // Two for a thread that gives both up at once, one each for two others.
+    // Two references for a thread that releases both at once, and one for each of two other
+    // threads.
     let shared = Stage::new(Shared { record: record(|| (), false), body: Baton::new() });
-    // SAFETY: we hold references.
+    // SAFETY: this thread has references.
     let counted = unsafe { shared.record.as_ref() };
     counted.add_reference();
     counted.add_reference();
@@ -56,7 +57,7 @@ fn references() {
     });
     let adder = spawn(move || {
         shared.use_it();
-        // SAFETY: this thread's reference.
+        // SAFETY: this thread has a reference.
         unsafe { shared.record.as_ref() }.add_reference();
         shared.release(1);
         shared.use_it();
@@ -86,9 +87,9 @@ fn loom_negative_references_without_order() {
 /// A task in public queues, and its handle.
 struct Public {
     record: NonNull<Record>,
-    /// The entries: each taken by whoever swaps it out.
+    /// The queues' entries. A thread takes an entry by a swap.
     entries: [AtomicPtr<Record>; 2],
-    /// What whoever has the task in hand writes, as its place.
+    /// Written by each owner of the task, like its place.
     context: Baton,
     runs: Baton,
     ended: Baton,
@@ -96,7 +97,7 @@ struct Public {
 
 impl Public {
     fn release(&self, n: u32) {
-        // SAFETY: the caller holds these references.
+        // SAFETY: the caller has these references.
         if unsafe { self.record.as_ref() }.release(n) {
             assert_eq!(self.ended.write(), 0, "freed twice");
             // SAFETY: no reference is left, and the outcome is gone.
@@ -104,32 +105,32 @@ impl Public {
         }
     }
 
-    /// Runs a claimed task to its end and gives up its run reference.
+    /// Runs a claimed task to its end, and releases its run reference.
     fn run(&self) {
         assert_eq!(self.runs.write(), 0, "run twice");
         self.context.write();
-        // SAFETY: claimed by the caller.
+        // SAFETY: the caller has claimed the task.
         unsafe { Record::run(self.record) };
-        // SAFETY: the run reference.
+        // SAFETY: the caller has the run reference.
         match unsafe { self.record.as_ref() }.join.finish() {
-            // SAFETY: the handle is gone: the outcome is ours.
+            // SAFETY: the handle is gone, so the outcome is the finisher's.
             Finished::Detached => drop(unsafe { Record::drop_outcome(self.record) }),
             Finished::Unclaimed => {}
-            Finished::Waiter(_) => panic!("nobody waits"),
+            Finished::Waiter(_) => panic!("this model has no waiter"),
         }
         self.release(1);
     }
 
-    /// What a worker does with an entry: see `Worker::open`.
+    /// Takes an entry and claims its task, like `Worker::open`.
     fn take(&self, entry: usize, claims: fn(&Record) -> bool) {
         let taken = self.entries[entry].swap(std::ptr::null_mut(), Ordering::Acquire);
         let Some(record) = NonNull::new(taken) else { return };
-        // SAFETY: the entry holds a reference.
+        // SAFETY: the entry has a reference.
         if claims(unsafe { record.as_ref() }) { self.run() } else { self.release(1) }
     }
 }
 
-/// Whether a claimed task is queued in public once more.
+/// Whether a claimed task enters a public queue once more.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Again {
     No,
@@ -138,9 +139,9 @@ enum Again {
     AtOnce,
 }
 
-/// The owner of the handle claims the task where it lies while a thief takes the entry; then it
-/// puts the task into a second queue, as `start_next` does when there is no stack, and a second
-/// thief comes. Whoever is last finds a stale entry.
+/// The owner of the handle claims the task in its queue while a thief takes the entry. The owner
+/// then puts the task into a second queue, as `start_next` does when there is no stack, and a
+/// second thief takes that entry. The last of them finds a stale entry.
 fn claim(again: Again, claims: fn(&Record) -> bool) {
     let public = Stage::new(Public {
         record: NonNull::dangling(),
@@ -150,9 +151,9 @@ fn claim(again: Again, claims: fn(&Record) -> bool) {
         ended: Baton::new(),
     });
     let task = record(|| (), false);
-    // SAFETY: nobody else has seen it yet.
+    // SAFETY: no other thread has seen the field yet.
     unsafe { (&raw const public.record).cast_mut().write(task) };
-    // SAFETY: we hold the handle.
+    // SAFETY: this thread has the handle's reference.
     let handle = unsafe { task.as_ref() };
     handle.set_phase(Phase::Ready);
     public.entries[0].store(task.as_ptr(), Ordering::Release);
@@ -169,7 +170,7 @@ fn claim(again: Again, claims: fn(&Record) -> bool) {
             } else {
                 handle.unclaim();
             }
-            // Not a store: loom does not see that it comes after an early thief's update.
+            // A swap: loom would not order a store after the update of an early thief.
             public.entries[1].swap(task.as_ptr(), Ordering::Release);
         } else {
             public.run();
@@ -197,14 +198,14 @@ fn loom_a_public_task_is_run_by_one_claimant() {
 }
 
 #[test]
-fn loom_a_stale_entry_is_as_good_as_a_new_one() {
+fn loom_a_stale_entry_may_claim_a_task_that_is_queued_again() {
     explore(3, || claim(Again::FromPrivate, Record::claim));
     explore(3, || claim(Again::AtOnce, Record::claim));
 }
 
 #[test]
 #[should_panic(expected = "Causality violation")]
-fn loom_negative_a_claim_that_looks_and_then_takes() {
+fn loom_negative_a_claim_that_is_a_load_and_a_store() {
     explore(3, || {
         claim(Again::No, |task| {
             let ours = task.phase() == Phase::Ready;
@@ -216,14 +217,14 @@ fn loom_negative_a_claim_that_looks_and_then_takes() {
     });
 }
 
-/// A task and a fork of it, or two forks of it, need its cold data, which it does not have.
+/// A task and one of its forks, or two of its forks, make its cold data at the same time.
 fn cold_of_two(get: fn(&Record) -> &ColdData) {
     let shared = Stage::new(Shared { record: record(|| (), true), body: Baton::new() });
-    // SAFETY: freed below.
+    // SAFETY: the record is freed below, after the join.
     let address = move || std::ptr::from_ref(get(unsafe { shared.record.as_ref() })).addr();
     let other = spawn(address);
     let (mine, other) = (address(), other.join().unwrap());
-    assert_eq!(mine, other, "one has made the cold of the other forgotten");
+    assert_eq!(mine, other, "one thread has overwritten the other's cold data");
     shared.release(1);
     // SAFETY: the threads have ended.
     unsafe { shared.end() };
@@ -235,11 +236,11 @@ fn loom_cold_data_are_made_once() {
 }
 
 #[test]
-#[should_panic(expected = "cold of the other forgotten")]
-fn loom_negative_extras_that_are_stored_without_a_look() {
+#[should_panic(expected = "overwritten the other's cold data")]
+fn loom_negative_cold_data_that_are_stored_without_an_exchange() {
     explore(ALL, || {
         cold_of_two(|record| {
-            // As `Node::cold_or_new`, with a store for the exchange.
+            // Like `Node::cold_or_new`, with a store instead of the exchange.
             if record.cold().is_none() {
                 let fresh = Box::into_raw(Box::new(ColdData::new()));
                 record.node.cold.store(fresh, Ordering::Release);
