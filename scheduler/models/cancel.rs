@@ -1,4 +1,4 @@
-//! A task that is about to wait, and somebody who cancels it.
+//! Cancels: against a wait, a link, a query, a handle and the end of a node.
 
 use super::new_record;
 use crate::scheduler::cancel::{
@@ -26,11 +26,11 @@ struct Waiter {
 
 impl Waiter {
     fn task(&self) -> &Record {
-        // SAFETY: freed at the end of the model.
+        // SAFETY: the record is freed at the end of the model.
         unsafe { self.task.as_ref() }
     }
 
-    /// As `Worker::lie_down` and `Worker::wait`; whether the wait has ended with a grant.
+    /// Waits, like `Worker::lie_down` and `Worker::wait`. Returns whether a grant ended the wait.
     fn waits(&self, limit: &impl Limit) -> bool {
         let task = self.task();
         if task.node.word().is_marked() {
@@ -45,7 +45,7 @@ impl Waiter {
         task.wait.woken() == Woken::Granted
     }
 
-    /// As `scheduler::cancel::cancel`, of a node without children.
+    /// Like `scheduler::cancel::cancel` for a node without children.
     fn cancel(&self) {
         assert_eq!(self.task().node.word().cancel(), Cancel::First);
         if self.task().wait.interrupt() {
@@ -54,14 +54,15 @@ impl Waiter {
     }
 }
 
-/// What ends a wait before its grant.
+/// The kinds of interruptions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Interruption {
     Cancel,
     Expiry,
 }
 
-/// The wait is granted as well, if `granted`: by whom it was ended, each one knows.
+/// A wait is interrupted, and granted too if `granted`. Waiter, granter and canceller agree on what
+/// ended it.
 fn wait_and_cut(short: Interruption, granted: bool) {
     let over = Stage::new(AtomicBool::new(false));
     let waiter = Stage::new(Waiter { task: new_record(|| (), true), processor: Processor::new() });
@@ -87,15 +88,15 @@ fn wait_and_cut(short: Interruption, granted: bool) {
         Interruption::Cancel => waiter.waits(&()),
         Interruption::Expiry => waiter.waits(&*over),
     };
-    // As `Worker::wait` and `Worker::wait_until` look, and would wait once more.
+    // The check of `Worker::wait` and `Worker::wait_until`, which would wait once more.
     let told = match short {
         Interruption::Cancel => waiter.task().node.verdict() == Verdict::Cancelled,
         Interruption::Expiry => over.load(Ordering::Relaxed),
     };
-    assert!(ended_by_grant || told, "it does not see why its wait was cut");
+    assert!(ended_by_grant || told, "the waiter does not see why its wait was interrupted");
     cutter.join().unwrap();
     let woken_by_grant = granter.is_some_and(|granter| granter.join().unwrap());
-    assert!(ended_by_grant || !woken_by_grant, "the granter has woken one that was cut");
+    assert!(ended_by_grant || !woken_by_grant, "the granter has woken an interrupted waiter");
     assert!(!waiter.task().wait.is_parked());
     assert!(waiter.processor.wakes() <= 1, "queued twice");
     // SAFETY: the threads have ended, and the record has one reference.
@@ -108,12 +109,12 @@ fn wait_and_cut(short: Interruption, granted: bool) {
 }
 
 #[test]
-fn loom_a_wait_ends_when_its_time_is_over() {
+fn loom_a_wait_ends_when_its_time_limit_expires() {
     explore(3, || wait_and_cut(Interruption::Expiry, false));
 }
 
 #[test]
-fn loom_a_grant_or_the_time_ends_a_wait_and_not_both() {
+fn loom_a_grant_or_an_expiry_ends_a_wait_and_not_both() {
     explore(3, || wait_and_cut(Interruption::Expiry, true));
 }
 
@@ -125,7 +126,7 @@ fn loom_negative_a_timer_that_looks_for_a_waiter_before_it_is_seen() {
 }
 
 #[test]
-fn loom_a_wait_is_cut_or_sees_that_it_is_cancelled() {
+fn loom_a_wait_is_interrupted_or_sees_the_cancel() {
     explore(3, || wait_and_cut(Interruption::Cancel, false));
 }
 
@@ -149,7 +150,7 @@ fn loom_negative_a_waiter_that_does_not_look_again() {
             Stage::new(Waiter { task: new_record(|| (), true), processor: Processor::new() });
         waiter.processor.introduce();
         let canceller = spawn(move || waiter.cancel());
-        // As `waits`, without the second look.
+        // Like `waits`, without the second look at the mark.
         if !waiter.task().node.word().is_marked() {
             assert_eq!(waiter.task().wait.publish(WaitKind::Grant), Publish::Parked);
             waiter.processor.suspend();
@@ -158,16 +159,16 @@ fn loom_negative_a_waiter_that_does_not_look_again() {
     });
 }
 
-/// A task, and its child, for two threads.
+/// A task and its child, shared by two threads.
 #[derive(Clone, Copy)]
 struct Family(NonNull<Record>, NonNull<Record>);
 
-// SAFETY: records are shared by design.
+// SAFETY: records may be shared between threads.
 unsafe impl Send for Family {}
-// SAFETY: as above.
+// SAFETY: records may be shared between threads.
 unsafe impl Sync for Family {}
 
-/// A task is cancelled that is in no list, and has no cold data, while its child links itself, and with it its parent.
+/// An unlinked task without cold data is cancelled while its child links itself and its parent.
 #[test]
 fn loom_a_cancel_finds_the_child_or_the_child_finds_the_mark() {
     explore(3, || {
@@ -175,16 +176,16 @@ fn loom_a_cancel_finds_the_child_or_the_child_finds_the_mark() {
         let parent = record_below(|| (), &raw const root.node);
         let child = record_below(|| (), parent.as_ptr().cast());
         let family = Stage::new(Family(parent, child));
-        // SAFETY: they have not ended.
+        // SAFETY: neither task has ended.
         let nodes = move || unsafe { (&family.0.as_ref().node, &family.1.as_ref().node) };
-        // SAFETY: as above.
+        // SAFETY: neither task has ended.
         let canceller = spawn(move || unsafe { cancel_node(nodes().0, None) });
         link_below_root(nodes().1);
         canceller.join().unwrap();
         let verdict = nodes().1.verdict();
         assert_eq!(verdict, Verdict::Cancelled, "the cancel has not reached the child");
         for task in [child, parent] {
-            // SAFETY: it ends, and these are its references.
+            // SAFETY: the task ends here, and both references are this thread's.
             unsafe {
                 unlink(&task.as_ref().node);
                 assert!(task.as_ref().release(2));
@@ -199,8 +200,10 @@ fn loom_a_cancel_finds_the_child_or_the_child_finds_the_mark() {
     });
 }
 
-/// Three below each other: the first is cancelled, somebody asks in the `asking` one whether it is, and another links the `linked` one, with those
-/// above it. When all is over the last of these is. They are `known` if others have references to them, too.
+/// Three tasks, each a child of the one before. One thread cancels the first, one thread asks
+/// whether the task `asking` is cancelled, and one thread links the task `linked` and its
+/// ancestors. In the end the task `linked` is cancelled. If `known`, handles to the tasks exist
+/// too.
 fn ask_and_link(asking: usize, linked: usize, known: bool) {
     let root = Stage::new(Root::new(1));
     let first = record_below(|| (), &raw const root.node);
@@ -208,32 +211,32 @@ fn ask_and_link(asking: usize, linked: usize, known: bool) {
     let third = record_below(|| (), second.as_ptr().cast());
     let references = if known { 2 } else { 1 };
     for task in [first, second, third] {
-        // SAFETY: it has two.
+        // SAFETY: the task has two references.
         assert!(known || !unsafe { task.as_ref() }.release(1));
     }
     let line = Stage::new([Family(first, second), Family(second, third)]);
-    // SAFETY: they have not ended.
+    // SAFETY: the tasks have not ended.
     let node = move |n: usize| unsafe {
         match n {
             0 => &line[0].0.as_ref().node,
             n => &line[n - 1].1.as_ref().node,
         }
     };
-    // SAFETY: as above.
+    // SAFETY: the task has not ended.
     let canceller = spawn(move || unsafe { cancel_node(node(0), None) });
     let linker = spawn(move || link_below_root(node(linked)));
     let asked = is_cancelled(node(asking));
-    assert!(!asked || is_cancelled(node(asking)), "it is told otherwise");
+    assert!(!asked || is_cancelled(node(asking)), "a second query gives another answer");
     if asked {
         assert!(node(asking).word().is_marked());
-        assert_eq!(origin_of(node(asking)), ptr::from_ref(node(0)), "the cancel is another's");
+        assert_eq!(origin_of(node(asking)), ptr::from_ref(node(0)), "the origin is wrong");
     }
     canceller.join().unwrap();
     linker.join().unwrap();
-    assert!(is_cancelled(node(linked)), "the cancel has not reached it");
+    assert!(is_cancelled(node(linked)), "the cancel has not reached the linked task");
     assert_eq!(origin_of(node(linked)), ptr::from_ref(node(0)));
     for task in [third, second, first] {
-        // SAFETY: it ends, and these are its references.
+        // SAFETY: the task ends here, and the references are this thread's.
         unsafe {
             if task.as_ref().node.is_linked() {
                 unlink(&task.as_ref().node);
@@ -249,21 +252,23 @@ fn ask_and_link(asking: usize, linked: usize, known: bool) {
     }
 }
 
-/// The one between is linked, by somebody who has not seen the mark above it, before the walk comes to it.
+/// The task between is linked before the walk comes to it, by a thread that has not seen the mark
+/// above it.
 #[test]
-fn loom_who_is_told_of_a_cancel_is_not_told_otherwise() {
+fn loom_a_task_that_was_told_of_a_cancel_stays_cancelled() {
     explore(2, || ask_and_link(2, 1, false));
 }
 
-/// It is marked by who asks while the one below it is linked: that one is marked, too.
+/// A query marks the second task while the third one is linked. The third is marked too.
 #[test]
-fn loom_what_is_linked_below_one_that_asks_is_cancelled() {
+fn loom_a_task_linked_below_a_task_that_asks_is_cancelled() {
     explore(2, || ask_and_link(1, 2, true));
 }
 
-/// One that is looked past begins to ignore cancellation, and what is above it is cancelled after that: whoever is below it is not told.
+/// While a task looks up, its parent begins to ignore cancellation, and afterwards the grandparent
+/// is cancelled. The task is not told of this cancel.
 #[test]
-fn loom_who_asks_below_one_that_ignores_a_cancel_is_not_told_of_it() {
+fn loom_a_query_below_a_node_that_ignores_a_cancel_is_not_told_of_it() {
     explore(3, || {
         let root = Stage::new(Root::new(1));
         let first = record_below(|| (), &raw const root.node);
@@ -271,18 +276,18 @@ fn loom_who_asks_below_one_that_ignores_a_cancel_is_not_told_of_it() {
         let third = record_below(|| (), second.as_ptr().cast());
         let line = Stage::new(Family(first, second));
         let ignores = spawn(move || {
-            // SAFETY: they have not ended.
+            // SAFETY: neither task has ended.
             unsafe {
                 assert!(line.1.as_ref().node.word().ignore());
                 cancel_node(&line.0.as_ref().node, None);
             }
         });
-        // SAFETY: it has not ended.
+        // SAFETY: the task has not ended.
         let told = is_cancelled(unsafe { &third.as_ref().node });
-        assert!(!told, "it is told of what is ignored above it");
+        assert!(!told, "a task is told of a cancel that its parent ignores");
         ignores.join().unwrap();
         for task in [third, second, first] {
-            // SAFETY: it ends, and these are its references.
+            // SAFETY: the task ends here, and both references are this thread's.
             unsafe {
                 assert!(task.as_ref().release(2));
                 end(task);
@@ -296,23 +301,24 @@ fn loom_who_asks_below_one_that_ignores_a_cancel_is_not_told_of_it() {
     });
 }
 
-/// Somebody cancels a task by his handle, which keeps the task and not what is above it: while it is told of a cancel from there, and ends, and so does
-/// the one above it. One of them makes the cold data, and nothing is left.
+/// A thread cancels a task by its handle, which keeps the task's record but not its ancestors.
+/// Meanwhile the task learns of a cancel from above, and ends, and so does its parent. One of the
+/// threads makes the cold data, and nothing is left over.
 #[test]
-fn loom_a_cancel_by_a_handle_comes_with_one_from_above() {
+fn loom_a_cancel_by_a_handle_meets_one_from_above() {
     explore(3, || {
         let before = live_atomics();
         let root = Stage::new(Root::new(1));
         let parent = record_below(|| (), &raw const root.node);
         let child = record_below(|| (), parent.as_ptr().cast());
         let handle = Stage::new(Family(parent, child));
-        // SAFETY: they have not ended, and have two references each.
+        // SAFETY: neither task has ended, and each has two references.
         let (above, node) = unsafe { (&parent.as_ref().node, &child.as_ref().node) };
-        // SAFETY: as above.
+        // SAFETY: the parent has not ended.
         unsafe { cancel_node(above, None) };
         let let_go = move || {
             let child = handle.1;
-            // SAFETY: a reference of the caller's.
+            // SAFETY: the caller has a reference.
             unsafe {
                 if child.as_ref().release(1) {
                     end(child);
@@ -320,13 +326,13 @@ fn loom_a_cancel_by_a_handle_comes_with_one_from_above() {
             }
         };
         let canceller = spawn(move || {
-            // SAFETY: the handle keeps it.
+            // SAFETY: the handle keeps the record.
             unsafe { cancel_node(&handle.1.as_ref().node, None) };
             let_go();
         });
-        assert!(is_cancelled(node), "the cancel has not reached it");
+        assert!(is_cancelled(node), "the cancel has not reached the child");
         let_go();
-        // SAFETY: it ends, and both references are the caller's.
+        // SAFETY: the parent ends here, and both references are this thread's.
         unsafe {
             assert!(parent.as_ref().release(2));
             end(parent);
@@ -337,13 +343,14 @@ fn loom_a_cancel_by_a_handle_comes_with_one_from_above() {
             handle.end();
             root.end();
         }
-        assert_eq!(live_atomics(), before, "cold are left over");
+        assert_eq!(live_atomics(), before, "cold data are left over");
     });
 }
 
-/// A task that ignores that is cancelled while it is linked; what comes from above afterwards is not the reason.
+/// A task that ignores cancellation is cancelled while it is linked. A later cancel from above does
+/// not replace the reason.
 #[test]
-fn loom_the_first_reason_counts_also_for_one_that_ignores_it() {
+fn loom_the_first_reason_counts_even_if_the_task_ignores_it() {
     explore(3, || {
         let root = Stage::new(Root::new(1));
         let task = Stage::new(Waiter {
@@ -359,9 +366,9 @@ fn loom_the_first_reason_counts_also_for_one_that_ignores_it() {
         link_below_root(node);
         canceller.join().unwrap();
         cancel_all(&root);
-        assert!(ptr::eq(origin_of(node), node), "the reason is that of who came later");
-        // As a handle asks.
-        assert!(node.cold().is_some_and(|cold| cold.children().is_marked()), "nothing is said");
+        assert!(ptr::eq(origin_of(node), node), "the reason is that of the later cancel");
+        // The query of a handle.
+        assert!(node.cold().is_some_and(|cold| cold.children().is_marked()), "no mark in the list");
         unlink(node);
         // SAFETY: the thread has ended, and the record has two references.
         unsafe {
@@ -373,9 +380,10 @@ fn loom_the_first_reason_counts_also_for_one_that_ignores_it() {
     });
 }
 
-/// A task begins to ignore cancellation while it is cancelled: it is refused, or the mark is there when it stops.
+/// A task begins to ignore cancellation while it is cancelled. Either `ignore` is refused, or the
+/// task finds the mark when it stops.
 #[test]
-fn loom_a_cancel_is_not_lost_to_one_who_begins_to_ignore_it() {
+fn loom_a_cancel_is_not_lost_when_a_task_begins_to_ignore_it() {
     explore(3, || {
         let task =
             Stage::new(Waiter { task: new_record(|| (), true), processor: Processor::new() });
@@ -386,9 +394,9 @@ fn loom_a_cancel_is_not_lost_to_one_who_begins_to_ignore_it() {
         let cancel = canceller.join().unwrap();
         assert!(word.is_marked(), "the mark is lost");
         match cancel {
-            Cancel::Deferred => assert!(deferred, "nobody delivers the cancel"),
-            Cancel::First => assert!(!deferred, "two deliver the cancel"),
-            Cancel::Already => panic!("nobody else cancels it"),
+            Cancel::Deferred => assert!(deferred, "the cancel is not delivered"),
+            Cancel::First => assert!(!deferred, "the cancel is delivered twice"),
+            Cancel::Already => panic!("this model has one canceller"),
         }
         // SAFETY: the thread has ended, and the record has one reference.
         unsafe {
@@ -399,12 +407,12 @@ fn loom_a_cancel_is_not_lost_to_one_who_begins_to_ignore_it() {
     });
 }
 
-/// Somebody's handle to a list of children.
+/// A handle to a list of children.
 struct Handle(NonNull<Children>);
 
 impl Handle {
     fn cancel_and_drop(&self) {
-        // SAFETY: the handle, given up at the end.
+        // SAFETY: the handle keeps the list until it is released.
         unsafe {
             cancel_children(self.0.as_ref(), Some(Cause::shut_down()));
             Children::release_handle(self.0);
@@ -412,30 +420,31 @@ impl Handle {
     }
 }
 
-/// A linked node, to whose list of children somebody has a handle.
+/// Makes a linked node, and a handle to its list of children.
 fn with_handle(root: &Stage<Root>) -> (NonNull<Record>, Stage<Handle>) {
     let task = record_below(|| (), &raw const root.node);
-    // SAFETY: it has not ended.
+    // SAFETY: the task has not ended.
     let node = unsafe { &task.as_ref().node };
-    // SAFETY: as above.
+    // SAFETY: neither the task nor the root has ended.
     unsafe { link(node, |_, node| root.children_for(node), |_, _| (), |_| ()) };
     let cold: *const ColdData = node.cold().unwrap();
-    // SAFETY: as above.
+    // SAFETY: the task has not ended, so its cold data are alive.
     unsafe { (*cold).children() }.add_handle_of(node);
     (task, Stage::new(Handle(NonNull::new(cold.cast_mut().cast()).unwrap())))
 }
 
-/// A node ends while somebody who has a handle to its list of children cancels it, and maybe a walk comes.
+/// A node ends while a thread cancels it by a handle to its list of children. If `walk`, a walk
+/// comes too.
 fn end_and_cancel(walk: bool) {
     let before = live_atomics();
     let root = Stage::new(Root::new(1));
     let (task, handle) = with_handle(&root);
-    // SAFETY: it has not ended.
+    // SAFETY: the task has not ended.
     let node = unsafe { &task.as_ref().node };
-    // A walk is on its way to nodes with children alone.
+    // A walk visits only nodes that have children.
     let child = walk.then(|| record_below(|| (), node));
     if let Some(child) = child {
-        // SAFETY: it has not ended; its parent is linked.
+        // SAFETY: the child has not ended, and its parent is linked.
         unsafe {
             link(&child.as_ref().node, |_, _| unreachable!("not below a root"), |_, _| (), |_| ())
         };
@@ -443,16 +452,16 @@ fn end_and_cancel(walk: bool) {
     let canceller = spawn(move || handle.cancel_and_drop());
     let walker = walk.then(|| spawn(move || cancel_all(&root)));
     if let Some(child) = child {
-        // SAFETY: as below.
+        // SAFETY: the child has ended, and both references are this thread's.
         unsafe {
             unlink(&child.as_ref().node);
             assert!(child.as_ref().release(2));
             end(child);
         }
     }
-    // As `ScopeFrame::end`.
+    // Like `ScopeFrame::end`.
     unlink(node);
-    // SAFETY: it has ended, and only the handle is left.
+    // SAFETY: the task has ended, and both references are this thread's. Only the handle is left.
     unsafe {
         assert!(task.as_ref().release(2));
         end(task);
@@ -464,7 +473,7 @@ fn end_and_cancel(walk: bool) {
         handle.end();
         root.end();
     }
-    assert_eq!(live_atomics(), before, "cold are left over");
+    assert_eq!(live_atomics(), before, "cold data are left over");
 }
 
 #[test]
@@ -477,24 +486,25 @@ fn loom_a_handle_and_a_walk_may_cancel_a_node_that_ends() {
     explore(2, || end_and_cancel(true));
 }
 
-/// Somebody else cancels a scope: the one that runs in it is cancelled before a handle says so.
+/// Another thread cancels a scope. A handle reports the cancel only after the node itself is
+/// cancelled.
 #[test]
 fn loom_a_node_is_cancelled_when_its_handle_says_so() {
     explore(3, || {
         let before = live_atomics();
         let root = Stage::new(Root::new(1));
         let (task, handle) = with_handle(&root);
-        // SAFETY: it has not ended.
+        // SAFETY: the task has not ended.
         let node = unsafe { &task.as_ref().node };
-        // SAFETY: a handle keeps it.
+        // SAFETY: a handle keeps the list.
         let children = unsafe { handle.0.as_ref() };
         children.add_handle();
         let canceller = spawn(move || handle.cancel_and_drop());
         if children.is_marked() {
-            assert!(is_cancelled(node), "its handle says that it is cancelled");
+            assert!(is_cancelled(node), "the handle reports a cancel that the node does not see");
         }
         unlink(node);
-        // SAFETY: it has ended, and only the handle is left.
+        // SAFETY: the task has ended, and both references are this thread's. Only handles are left.
         unsafe {
             assert!(task.as_ref().release(2));
             end(task);
@@ -506,6 +516,6 @@ fn loom_a_node_is_cancelled_when_its_handle_says_so() {
             handle.end();
             root.end();
         }
-        assert_eq!(live_atomics(), before, "cold are left over");
+        assert_eq!(live_atomics(), before, "cold data are left over");
     });
 }

@@ -1,10 +1,10 @@
-//! Models of the protocols of this layer, one file each; run by ci/loom.sh.
+//! Loom models of the protocols of this layer, one file each; run by ci/loom.sh.
 //!
-//! The glue between them (`Worker`, `Searcher`) needs stacks, threads of its own and a clock; where a
-//! model needs it, it repeats the few lines that matter and names the function.
+//! The code that connects the protocols (`Worker`, `Searcher`) needs stacks, threads and a clock. A
+//! model that depends on such code repeats the few lines that matter, and names the function.
 //!
-//! Not modelled: the public deques and the injector (of another crate, whose insides loom does not see), and
-//! `exhaustion` and the blocking pool, which work under one lock.
+//! Not modelled are the public deques and the injector, because they are in another crate that loom
+//! does not instrument, and `exhaustion` and the blocking pool, because they work under one lock.
 
 mod cancel;
 mod fork_list;
@@ -22,7 +22,7 @@ use crate::task::models::record as new_record;
 use crate::task::record::Record;
 use std::ptr::NonNull;
 
-/// The idle protocol and the sleeping places of a few workers.
+/// The idle protocol, with the sleepers of a few workers.
 pub(super) struct Dormitory<const N: usize> {
     pub(super) idle: Idle,
     pub(super) sleepers: [Sleeper; N],
@@ -40,11 +40,12 @@ impl<const N: usize> Sleepers for Dormitory<N> {
     }
 }
 
-/// Tasks that are told apart by their address, and how often each was taken.
+/// Tasks, identified by their addresses, with a count of how often each was taken.
 struct Tasks<const N: usize> {
     records: [NonNull<Record>; N],
     taken: [std::cell::Cell<usize>; N],
-    /// Written by whoever takes a task: what its spawner did is seen, and nobody else has it.
+    /// Written by the spawner and by the thread that takes the task. loom reports a write that is
+    /// not ordered after the other one.
     bodies: [Cell<usize>; N],
 }
 
@@ -57,13 +58,13 @@ impl<const N: usize> Tasks<N> {
         }
     }
 
-    /// What a spawner does before it lets go of a task.
+    /// Makes a task ready to be pushed, like its spawner.
     fn spawn(&self, task: usize) -> NonNull<Record> {
         self.bodies[task].set(1);
         self.records[task]
     }
 
-    /// Takes a task; its number.
+    /// Takes a task, and returns its number.
     fn take(&self, record: NonNull<Record>) -> usize {
         let task = self.records.iter().position(|r| *r == record).expect("one of ours");
         self.taken[task].set(self.taken[task].get() + 1);
@@ -71,11 +72,11 @@ impl<const N: usize> Tasks<N> {
         task
     }
 
-    /// All were taken, once each.
+    /// Asserts that each task was taken once, and frees them.
     fn end(&self) {
         for (task, taken) in self.taken.iter().enumerate() {
             assert_eq!(taken.get(), 1, "times that task {task} was taken");
-            // SAFETY: taken out by its only user.
+            // SAFETY: the task was taken, and no other thread uses it.
             unsafe { crate::task::models::end(self.records[task]) };
         }
     }

@@ -1,4 +1,4 @@
-//! The end of a runtime: outsiders who spawn against the closing.
+//! The end of a runtime: non-worker threads spawn while the root is closed.
 
 use crate::scheduler::life::root::Root;
 use crate::shim::check::{ALL, Stage, explore, plant};
@@ -6,7 +6,7 @@ use crate::shim::plant::Kind;
 use crate::shim::thread::spawn;
 use crate::task::words::tree::{NOBODY, Release};
 
-/// A outsider spawns a task, which then ends, while the runtime closes.
+/// Each non-worker thread spawns a task, which then ends, while the runtime closes.
 fn admit_and_close(outsiders: usize) {
     let root = Stage::new(Root::new(1));
     let outsiders = (0..outsiders).map(|_| {
@@ -22,19 +22,19 @@ fn admit_and_close(outsiders: usize) {
     let outsiders: Vec<_> = outsiders.collect();
     root.close();
     outsiders.into_iter().for_each(|s| s.join().unwrap());
-    assert!(root.has_ended(), "nobody has ended the root");
+    assert!(root.has_ended(), "the root was not ended");
     assert!(!root.admit());
     // SAFETY: the threads have ended.
     unsafe { root.end() };
 }
 
 #[test]
-fn loom_a_root_ends_after_those_it_has_admitted() {
+fn loom_a_root_ends_after_the_tasks_it_has_admitted() {
     explore(ALL, || admit_and_close(1));
 }
 
 #[test]
-fn loom_two_strangers_and_the_end() {
+fn loom_a_root_ends_after_the_tasks_of_two_threads() {
     explore(3, || admit_and_close(2));
 }
 

@@ -1,4 +1,4 @@
-//! A door that one closes while others go through it.
+//! Run-down protection: one thread closes while others enter and leave.
 
 use crate::scheduler::life::rundown::Rundown;
 use crate::shim::check::{ALL, Baton, Stage, explore, plant};
@@ -7,16 +7,16 @@ use crate::shim::thread::spawn;
 
 struct House {
     door: Rundown,
-    /// What the closer leaves to those who are refused.
+    /// Written by the closer, and read by the threads that are refused.
     notice: Baton,
-    /// What the last one uses up, and those inside use.
+    /// Written by the threads inside, and then by the last one.
     inside: [Baton; 2],
     last: Baton,
 }
 
 impl House {
     fn last_leaves(&self) {
-        assert_eq!(self.last.write(), 0, "two were the last");
+        assert_eq!(self.last.write(), 0, "two threads were the last");
         for baton in &self.inside {
             baton.write();
         }
@@ -44,17 +44,17 @@ fn go_through_and_close(outsiders: usize) {
         house.last_leaves();
     }
     outsiders.into_iter().for_each(|s| s.join().unwrap());
-    assert_eq!(house.last.read(), 1, "nobody was the last");
+    assert_eq!(house.last.read(), 1, "no thread was the last");
     assert!(!house.door.enter() && !house.door.close());
 }
 
 #[test]
-fn loom_one_is_the_last_and_sees_what_the_others_did() {
+fn loom_one_thread_is_the_last_and_sees_what_the_others_did() {
     explore(ALL, || go_through_and_close(1));
 }
 
 #[test]
-fn loom_one_of_two_strangers_and_the_closer_is_the_last() {
+fn loom_one_of_two_threads_and_the_closer_is_the_last() {
     explore(3, || go_through_and_close(2));
 }
 
