@@ -1,4 +1,5 @@
-//! A hook, its guard, the end of its node, and a cancel.
+//! Hooks: a hook and its guard against the end of the node and a cancel; watchers; queries after
+//! the end of a task.
 
 use crate::scheduler::cancel::hook::{Body, Hung, hang, unhook_all, unhook_watchers};
 use crate::scheduler::cancel::{cancel, cancel_all, link, make_known};
@@ -19,7 +20,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 struct Calls {
-    /// Used up once: by whichever call is made.
+    /// Written by the one call that is made.
     call: Baton,
 }
 
@@ -38,18 +39,19 @@ impl Body for Hook {
     }
 }
 
-/// Records and guards are handed to the threads of a model.
+/// A record or a guard that is sent to a thread of a model.
 struct Sent<T>(T);
 
-// SAFETY: they are shared by design.
+// SAFETY: records and guards may be shared between threads.
 unsafe impl<T> Send for Sent<T> {}
 
-/// Who calls a hook: a cancel, the end of its node, or the drop of its guard, if it has one?
+/// A hook is called by exactly one of a cancel, the end of its node and, if `guarded`, the drop of
+/// its guard.
 fn one_calls(guarded: bool) {
     let before = live_atomics();
     let (root, calls) = (Stage::new(Root::new(1)), Stage::new(Calls { call: Baton::new() }));
     let task: NonNull<Record> = record_below(|| (), &raw const root.node);
-    // SAFETY: it has not ended.
+    // SAFETY: the task has not ended.
     let node = unsafe { &task.as_ref().node };
     let guard = hang(node, Box::new(Hook(calls)));
     let canceller = spawn(move || cancel_all(&root));
@@ -64,7 +66,8 @@ fn one_calls(guarded: bool) {
         None
     };
     unlink_node(node);
-    // SAFETY: it has ended, and a walk or a guard may be on its way to its list of children.
+    // SAFETY: the task has ended, and both references are this thread's. A walk or a guard may
+    // still use the list of children.
     unsafe {
         assert!(task.as_ref().release(2));
         end(task);
@@ -73,7 +76,7 @@ fn one_calls(guarded: bool) {
     if let Some(dropper) = dropper {
         dropper.join().unwrap();
     }
-    assert_eq!(calls.call.read(), 1, "times that the hook was called");
+    assert_eq!(calls.call.read(), 1, "the number of calls of the hook");
     // SAFETY: the threads have ended.
     unsafe {
         calls.end();
@@ -94,19 +97,19 @@ fn loom_a_cancel_the_end_or_the_guard_calls_a_hook() {
 
 /// A hook is hung while a cancel comes.
 #[test]
-fn loom_a_hook_that_comes_with_the_cancel_is_called() {
+fn loom_a_hook_that_is_hung_during_the_cancel_is_called() {
     explore(3, || {
         let before = live_atomics();
         let (root, calls) = (Stage::new(Root::new(1)), Stage::new(Calls { call: Baton::new() }));
         let task: NonNull<Record> = record_below(|| (), &raw const root.node);
         let canceller = spawn(move || cancel_all(&root));
-        // SAFETY: it has not ended.
+        // SAFETY: the task has not ended.
         let node = unsafe { &task.as_ref().node };
         hang(node, Box::new(Hook(calls))).keep();
         canceller.join().unwrap();
         assert_eq!(calls.call.read(), 1, "the hook has missed the cancel, or was called twice");
         unlink_node(node);
-        // SAFETY: it has ended.
+        // SAFETY: the task has ended, and both references are this thread's.
         unsafe {
             assert!(task.as_ref().release(2));
             end(task);
@@ -117,13 +120,13 @@ fn loom_a_hook_that_comes_with_the_cancel_is_called() {
     });
 }
 
-/// Keeps a guard, and drops it when it is called.
+/// A hook that owns the guard of another hook, and drops that guard when it is called.
 struct Drops {
     told: Stage<Calls>,
     guard: Option<Hung>,
 }
 
-// SAFETY: as above.
+// SAFETY: loom checks that the uses of the baton do not overlap, and a guard may be sent.
 unsafe impl Send for Drops {}
 
 impl Body for Drops {
@@ -133,24 +136,24 @@ impl Body for Drops {
     }
 
     fn on_cleanup(self: Box<Self>) {
-        panic!("its node was cancelled");
+        panic!("the hook was told of the end, but its node was cancelled");
     }
 }
 
-/// A task that is cancelled ends before the walk has come to its hooks, and those whose guards are dropped meanwhile,
-/// by a hook and by a outsider, are told of the cancel too.
+/// A cancelled task ends before the walk has come to its hooks. The guards of two hooks are dropped
+/// meanwhile, one by a hook and one by another thread. All hooks are told of the cancel.
 #[test]
-fn loom_what_the_end_of_a_cancelled_task_has_taken_out_is_told_of_the_cancel() {
+fn loom_a_hook_that_the_end_of_a_cancelled_task_takes_out_is_told() {
     explore(3, || {
         let before = live_atomics();
         let stage = || Stage::new(Calls { call: Baton::new() });
         let (root, calls) = (Stage::new(Root::new(1)), [stage(), stage(), stage()]);
         let task: NonNull<Record> = record_below(|| (), &raw const root.node);
-        // SAFETY: it has not ended.
+        // SAFETY: the task has not ended.
         let node = unsafe { &task.as_ref().node };
         let hook = |told| Box::new(Drops { told, guard: None });
         let guard = Sent(hang(node, hook(calls[0])));
-        // The last one that is hung is the first that is called, or the other way round.
+        // Hooks are called in the order in which they were hung, or in the opposite order.
         let inner = Some(hang(node, hook(calls[1])));
         hang(node, Box::new(Drops { told: calls[2], guard: inner })).keep();
         node.word().cancel();
@@ -159,14 +162,15 @@ fn loom_what_the_end_of_a_cancelled_task_has_taken_out_is_told_of_the_cancel() {
             drop(guard.0);
         });
         unlink_node(node);
-        // SAFETY: it has ended, and a guard may be on its way to its list of children.
+        // SAFETY: the task has ended, and both references are this thread's. A guard may still use
+        // the list of children.
         unsafe {
             assert!(task.as_ref().release(2));
             end(task);
         }
         dropper.join().unwrap();
         for calls in calls {
-            assert_eq!(calls.call.read(), 1, "times that a hook was told of the cancel");
+            assert_eq!(calls.call.read(), 1, "the number of calls of a hook");
         }
         // SAFETY: the threads have ended.
         unsafe {
@@ -177,18 +181,19 @@ fn loom_what_the_end_of_a_cancelled_task_has_taken_out_is_told_of_the_cancel() {
     });
 }
 
-/// Somebody with no more than a reference watches a task, while it ends, and is perhaps cancelled: told once, whether it comes
-/// before the end or after it.
+/// A thread with nothing but a reference watches a task while the task ends and, if `cancelled`, is
+/// cancelled. The watcher is told once, whether it comes before the end or after it. If `dropped`,
+/// the watcher stops watching at once.
 fn a_watcher_is_told(cancelled: bool, dropped: bool) {
     let before = live_atomics();
     let (root, calls) = (Stage::new(Root::new(1)), Stage::new(Calls { call: Baton::new() }));
     let task: NonNull<Record> = record_below(|| (), &raw const root.node);
-    // SAFETY: we have references.
+    // SAFETY: this thread has references.
     let record = unsafe { task.as_ref() };
     record.add_reference();
     record.begin();
     let release = |n: u32| {
-        // SAFETY: these references are the caller's.
+        // SAFETY: the caller has these references.
         if unsafe { task.as_ref() }.release(n) {
             // SAFETY: no reference is left.
             unsafe { end(task) };
@@ -197,7 +202,7 @@ fn a_watcher_is_told(cancelled: bool, dropped: bool) {
     let theirs = Sent(task);
     let watcher = spawn(move || {
         let theirs: Sent<NonNull<Record>> = theirs;
-        // SAFETY: the reference is given up by whoever drops the guard.
+        // SAFETY: the reference is released only after the guard is dropped.
         let watching = watch_task(unsafe { theirs.0.as_ref() }, Box::new(Hook(calls)));
         Sent((!dropped).then_some(watching))
     });
@@ -206,7 +211,7 @@ fn a_watcher_is_told(cancelled: bool, dropped: bool) {
     }
     record.set_phase(Phase::Finished);
     match record.release_run(1) {
-        RunEnd::Last => unreachable!("there is a handle"),
+        RunEnd::Last => unreachable!("a handle has a reference"),
         RunEnd::Kept => {}
         RunEnd::Watched => {
             unhook_watchers(record);
@@ -228,17 +233,17 @@ fn a_watcher_is_told(cancelled: bool, dropped: bool) {
 }
 
 #[test]
-fn loom_who_watches_a_task_that_ends_is_told_once() {
+fn loom_a_watcher_of_a_task_that_ends_is_told_once() {
     explore(3, || a_watcher_is_told(false, false));
 }
 
 #[test]
-fn loom_who_watches_a_task_that_is_cancelled_is_told_once() {
+fn loom_a_watcher_of_a_task_that_is_cancelled_is_told_once() {
     explore(3, || a_watcher_is_told(true, false));
 }
 
 #[test]
-fn loom_who_stops_watching_leaves_nothing() {
+fn loom_a_watcher_that_stops_watching_leaves_nothing() {
     explore(3, || a_watcher_is_told(true, true));
 }
 
@@ -249,7 +254,7 @@ fn loom_negative_a_watch_of_a_task_without_order() {
     explore(3, || a_watcher_is_told(false, false));
 }
 
-/// Whether it was a cancel that a hook was told of.
+/// A hook that reports whether it was told of a cancel.
 struct Verdict(std::sync::mpsc::Sender<bool>);
 
 impl Body for Verdict {
@@ -262,14 +267,15 @@ impl Body for Verdict {
     }
 }
 
-/// A task ends while it is cancelled. Two ask what it has come to: one who watches it, and one who has a handle. They are told the same, for good.
-/// It is watched, and so linked, before its end begins, if `early`; else when that has looked whether it is linked.
+/// A task ends while it is cancelled. A watcher and the owner of a handle are told the same, and
+/// the answer stays the same. If `early`, the task is watched, and so linked, before its end
+/// begins. Otherwise it is watched after the end has looked whether the task is linked.
 fn what_is_told_stays(early: bool, preemptions: usize) {
     explore(preemptions, move || {
         let before = live_atomics();
         let root = Stage::new(Root::new(1));
         let task: NonNull<Record> = record_below(|| (), &raw const root.node);
-        // SAFETY: we have references.
+        // SAFETY: this thread has references.
         let record = unsafe { task.as_ref() };
         record.add_reference();
         record.begin();
@@ -287,16 +293,16 @@ fn what_is_told_stays(early: bool, preemptions: usize) {
         let theirs = Sent(task);
         let asker = spawn(move || {
             let theirs: Sent<NonNull<Record>> = theirs;
-            // SAFETY: as above.
+            // SAFETY: the references outlive the thread.
             is_marked_or_was(unsafe { theirs.0.as_ref() })
         });
         assert!(matches!(record.release_run(1), RunEnd::Watched));
         unhook_watchers(record);
         canceller.join().unwrap();
         let answers = [asker.join().unwrap(), is_marked_or_was(record)];
-        assert_eq!(answers, [told.recv().unwrap(); 2], "it was told otherwise");
+        assert_eq!(answers, [told.recv().unwrap(); 2], "the watcher was told otherwise");
         drop(watching);
-        // SAFETY: the references that are left; the threads have ended.
+        // SAFETY: the threads have ended, and the references that are left are this thread's.
         unsafe {
             assert!(record.release(WATCHED + 2));
             end(task);
@@ -307,23 +313,23 @@ fn what_is_told_stays(early: bool, preemptions: usize) {
 }
 
 #[test]
-fn loom_what_is_told_of_a_task_that_has_ended_stays() {
+fn loom_an_answer_about_a_task_that_has_ended_stays() {
     what_is_told_stays(false, 3);
 }
 
 #[test]
-fn loom_what_is_told_of_a_linked_task_that_has_ended_stays() {
+fn loom_an_answer_about_a_linked_task_that_has_ended_stays() {
     what_is_told_stays(true, 3);
 }
 
-/// Somebody begins to watch a task that is linked, and ends, while a cancel comes from above. When it has been unlinked its
-/// parent may end, though the task is still to be released: no walk may be on its way to a hook any more, which would ask
-/// the parent for the reason.
+/// A thread begins to watch a linked task, which ends, while a cancel comes from above. Once the
+/// task is unlinked, its parent may end, although the task has not been released yet. So no walk
+/// may still be on its way to a hook of the task, because it would ask the parent for the reason.
 fn a_walk_meets_a_watcher(unlink: fn(&Node)) {
     let before = live_atomics();
     let (root, calls) = (Stage::new(Root::new(1)), Stage::new(Calls { call: Baton::new() }));
     let task: NonNull<Record> = record_below(|| (), &raw const root.node);
-    // SAFETY: we have references.
+    // SAFETY: this thread has references.
     let record = unsafe { task.as_ref() };
     record.add_reference();
     record.begin();
@@ -331,15 +337,15 @@ fn a_walk_meets_a_watcher(unlink: fn(&Node)) {
     let theirs = Sent(task);
     let watcher = spawn(move || {
         let theirs: Sent<NonNull<Record>> = theirs;
-        // SAFETY: we have a reference, which is given up when the guard is gone.
+        // SAFETY: the reference is released only after the guard is dropped.
         Sent(watch_task(unsafe { theirs.0.as_ref() }, Box::new(Hook(calls))))
     });
     let canceller = spawn(move || cancel_all(&root));
     unlink(&record.node);
-    let cold = record.node.cold().expect("it is linked");
+    let cold = record.node.cold().expect("a linked node has cold data");
     assert!(
         !cold.children().is_awaited(),
-        "a walk is on its way to a hook of a task that has gone"
+        "a walk is on its way to a hook of an unlinked task"
     );
     canceller.join().unwrap();
     record.set_phase(Phase::Finished);
@@ -348,9 +354,9 @@ fn a_walk_meets_a_watcher(unlink: fn(&Node)) {
         unhook_watchers(record);
     }
     let watching: Sent<Watching> = watcher.join().unwrap();
-    assert_eq!(calls.call.read(), 1, "times that it was told");
+    assert_eq!(calls.call.read(), 1, "the number of calls of the watcher");
     drop(watching.0);
-    // SAFETY: the references that are left; the threads have ended.
+    // SAFETY: the threads have ended, and the references that are left are this thread's.
     unsafe {
         assert!(record.release(if watched { WATCHED + 2 } else { 2 }));
         end(task);
@@ -361,17 +367,17 @@ fn a_walk_meets_a_watcher(unlink: fn(&Node)) {
 }
 
 #[test]
-fn loom_no_walk_is_on_its_way_to_a_watcher_of_a_task_that_has_gone() {
+fn loom_no_walk_is_on_its_way_to_a_watcher_of_an_unlinked_task() {
     explore(3, || a_walk_meets_a_watcher(unlink_node));
 }
 
-/// Looks for hooks first, and then no more.
+/// The task looks for hooks before it is unlinked, but not afterwards.
 #[test]
 #[should_panic(expected = "on its way to a hook")]
-fn loom_negative_a_task_that_looks_for_watchers_before_it_goes() {
+fn loom_negative_a_task_that_looks_for_watchers_before_its_unlink() {
     explore(3, || {
         a_walk_meets_a_watcher(|node| {
-            let cold = node.cold().expect("it is linked");
+            let cold = node.cold().expect("a linked node has cold data");
             if cold.children().has_had_children() {
                 unhook_all(node, cold);
             }
@@ -380,27 +386,28 @@ fn loom_negative_a_task_that_looks_for_watchers_before_it_goes() {
     });
 }
 
-/// Somebody begins to watch a task that is in no list, while a cancel comes to its parent, and the task computes or `ends`. When the
-/// task has told its watchers it is in no list any more, and nobody puts it there: its parent may end.
+/// A thread begins to watch an unlinked task while its parent is cancelled, and the task computes
+/// or, if `ends`, ends. Once the task has told its watchers, it is in no list, and no thread links
+/// it again, because its parent may end.
 fn a_watcher_links_a_task(ends: bool, tell: fn(&Record)) {
     let before = live_atomics();
     let (root, calls) = (Stage::new(Root::new(1)), Stage::new(Calls { call: Baton::new() }));
     let task: NonNull<Record> = record_below(|| (), &raw const root.node);
-    // SAFETY: we have references.
+    // SAFETY: this thread has references.
     let record = unsafe { task.as_ref() };
     record.add_reference();
     record.begin();
     let theirs = Sent(task);
     let watcher = spawn(move || {
         let theirs: Sent<NonNull<Record>> = theirs;
-        // SAFETY: we have a reference, which is given up when the guard is gone.
+        // SAFETY: the reference is released only after the guard is dropped.
         Sent(watch_task(unsafe { theirs.0.as_ref() }, Box::new(Hook(calls))))
     });
     let canceller = spawn(move || cancel_all(&root));
     let join = || {
         canceller.join().unwrap();
         let watching: Sent<Watching> = watcher.join().unwrap();
-        assert_eq!(calls.call.read(), 1, "times that it was told");
+        assert_eq!(calls.call.read(), 1, "the number of calls of the watcher");
         drop(watching.0);
     };
     let in_no_list = || root.children_lists().all(Children::is_empty);
@@ -411,7 +418,7 @@ fn a_watcher_links_a_task(ends: bool, tell: fn(&Record)) {
             tell(record);
             left += WATCHED;
         }
-        assert!(in_no_list(), "it is in a list, and its parent may end");
+        assert!(in_no_list(), "the task is in a list, and its parent may end");
     };
     if ends {
         end_it();
@@ -420,8 +427,8 @@ fn a_watcher_links_a_task(ends: bool, tell: fn(&Record)) {
         join();
         end_it();
     }
-    assert!(in_no_list(), "it was put into a list after its end");
-    // SAFETY: the references that are left; the threads have ended.
+    assert!(in_no_list(), "the task was linked after its end");
+    // SAFETY: the threads have ended, and the references that are left are this thread's.
     unsafe {
         assert!(record.release(left));
         end(task);
@@ -432,7 +439,7 @@ fn a_watcher_links_a_task(ends: bool, tell: fn(&Record)) {
 }
 
 #[test]
-fn loom_who_watches_a_task_that_computes_is_told_of_a_cancel_from_above() {
+fn loom_a_watcher_of_a_computing_task_is_told_of_a_cancel_from_above() {
     explore(3, || a_watcher_links_a_task(false, unhook_watchers));
 }
 
@@ -441,26 +448,26 @@ fn loom_a_watched_task_that_has_ended_is_in_no_list() {
     explore(3, || a_watcher_links_a_task(true, unhook_watchers));
 }
 
-/// It tells them, and does not look whether one of them has linked it.
+/// The task tells its watchers, and does not look whether a watcher has linked it.
 #[test]
-#[should_panic(expected = "it is in a list")]
+#[should_panic(expected = "the task is in a list")]
 fn loom_negative_a_watched_task_that_does_not_look_whether_it_was_linked() {
     explore(3, || {
         a_watcher_links_a_task(true, |task| {
-            let cold = task.cold().expect("it is watched");
+            let cold = task.cold().expect("a watched task has cold data");
             cold.children().unhook_all(|| (), |place, ()| drop(Sent(place)));
         });
     });
 }
 
-/// Somebody asks for the first time whether a task is cancelled, while it ends.
+/// The first query whether a task is cancelled comes while the task ends.
 #[test]
-fn loom_one_asks_whether_a_task_that_ends_is_cancelled() {
+fn loom_a_query_meets_the_end_of_its_task() {
     explore(3, || {
         let before = live_atomics();
         let root = Stage::new(Root::new(1));
         let task: NonNull<Record> = record_below(|| (), &raw const root.node);
-        // SAFETY: we have references.
+        // SAFETY: this thread has references.
         let record = unsafe { task.as_ref() };
         record.begin();
         let theirs = Sent(task);
@@ -475,9 +482,9 @@ fn loom_one_asks_whether_a_task_that_ends_is_cancelled() {
             unhook_watchers(record);
             left += WATCHED;
         }
-        assert!(!asker.join().unwrap(), "nobody has cancelled it");
-        assert!(root.children_lists().all(Children::is_empty), "it is in a list");
-        // SAFETY: the references that are left; the thread has ended.
+        assert!(!asker.join().unwrap(), "this model has no cancel");
+        assert!(root.children_lists().all(Children::is_empty), "the task is in a list");
+        // SAFETY: the thread has ended, and the references that are left are this thread's.
         unsafe {
             assert!(record.release(left));
             end(task);
@@ -487,16 +494,18 @@ fn loom_one_asks_whether_a_task_that_ends_is_cancelled() {
     });
 }
 
-/// The same of a task below another, which ends with it and is freed, while a cancel comes from above. Who asks first links both, and may have to carry
-/// the cancel to what is below the upper one when that has gone. Of a cancel that was told the answer stays.
+/// The first query whether a task is cancelled comes while the task and its parent end, the parent
+/// is freed, and a cancel comes from above. The query links both tasks. It may have to carry the
+/// cancel to the parent's children after the parent has ended. Once the query has reported the
+/// cancel, the answer stays.
 #[test]
-fn loom_one_asks_whether_a_task_that_ends_is_cancelled_with_the_one_above_it() {
+fn loom_a_query_meets_the_end_of_its_task_and_of_the_parent() {
     explore(2, || {
         let before = live_atomics();
         let root = Stage::new(Root::new(1));
         let above: NonNull<Record> = record_below(|| (), &raw const root.node);
         let task: NonNull<Record> = record_below(|| (), above.as_ptr().cast());
-        // SAFETY: we have references.
+        // SAFETY: this thread has references.
         let (parent, record) = unsafe { (above.as_ref(), task.as_ref()) };
         parent.begin();
         record.begin();
@@ -514,16 +523,16 @@ fn loom_one_asks_whether_a_task_that_ends_is_cancelled_with_the_one_above_it() {
             left += WATCHED;
         }
         finish(parent);
-        assert!(root.children_lists().all(Children::is_empty), "one of them is in a list");
-        // SAFETY: both references; it has ended, and so has what is below it.
+        assert!(root.children_lists().all(Children::is_empty), "one of the tasks is in a list");
+        // SAFETY: the parent and its child have ended, and both references are this thread's.
         unsafe {
             assert!(parent.release(2));
             end(above);
         }
         let told = asker.join().unwrap();
         canceller.join().unwrap();
-        assert!(!told || is_marked_or_was(record), "it is told otherwise");
-        // SAFETY: the references that are left; the threads have ended.
+        assert!(!told || is_marked_or_was(record), "a second query gives another answer");
+        // SAFETY: the threads have ended, and the references that are left are this thread's.
         unsafe {
             assert!(record.release(left));
             end(task);
@@ -533,23 +542,24 @@ fn loom_one_asks_whether_a_task_that_ends_is_cancelled_with_the_one_above_it() {
     });
 }
 
-/// A task that nobody else knows makes a reference for others, while a cancel comes from above: the reason is written down.
+/// A task without any handle makes a reference to itself for others while a cancel comes from
+/// above. The reason of the cancel is written down.
 fn one_makes_itself_known(make_known: fn(&Record)) {
     let before = live_atomics();
     let root = Stage::new(Root::new(1));
     let task: NonNull<Record> = record_below(|| (), &raw const root.node);
-    // SAFETY: we have references.
+    // SAFETY: this thread has references.
     let record = unsafe { task.as_ref() };
-    assert!(!record.release(1), "the handle's is not the last");
+    assert!(!record.release(1), "the handle's reference was the last");
     record.begin();
     link(&record.node);
     let canceller = spawn(move || cancel_all(&root));
     make_known(record);
     canceller.join().unwrap();
-    let cold = record.node.cold().expect("it is linked");
+    let cold = record.node.cold().expect("a linked node has cold data");
     assert!(cold.cause.get().is_some(), "the reason is lost");
     unlink_node(&record.node);
-    // SAFETY: the references that are left; the thread has ended.
+    // SAFETY: the thread has ended, and the references that are left are this thread's.
     unsafe {
         assert!(record.release(2));
         end(task);
@@ -559,12 +569,12 @@ fn one_makes_itself_known(make_known: fn(&Record)) {
 }
 
 #[test]
-fn loom_the_reason_is_written_down_for_who_makes_itself_known() {
+fn loom_the_reason_is_written_down_for_a_task_that_makes_itself_known() {
     explore(3, || one_makes_itself_known(make_known));
 }
 
 #[test]
 #[should_panic(expected = "the reason is lost")]
-fn loom_negative_one_that_makes_itself_known_and_does_not_look_for_a_mark() {
+fn loom_negative_a_task_that_makes_itself_known_and_looks_for_no_mark() {
     explore(3, || one_makes_itself_known(Record::add_reference));
 }

@@ -1,4 +1,4 @@
-//! The inbox of a worker, and the waking of the worker.
+//! The inbox of a worker, and the wake-up of the worker.
 
 use super::{Dormitory, Tasks};
 use crate::scheduler::queue::inbox::Inbox;
@@ -19,7 +19,7 @@ impl<const N: usize> Home<N> {
     }
 }
 
-/// Two send, one of them twice; the worker takes what it finds, once while they send and once
+/// Two threads push, one of them twice. The worker empties the inbox once while they push, and once
 /// afterwards.
 fn two_pushers() {
     let home = Home::<3>::new();
@@ -37,7 +37,7 @@ fn two_pushers() {
     let place = |task| order.iter().position(|t| *t == task);
     assert!(place(0) < place(1), "one pusher's order is lost: {order:?}");
     let batches = usize::from(early > 0) + usize::from(early < order.len());
-    assert_eq!(duties, batches, "one pusher for each batch sees to the waking");
+    assert_eq!(duties, batches, "exactly one pusher of each batch must wake the worker");
     home.tasks.end();
     // SAFETY: the threads have ended.
     unsafe { home.end() };
@@ -48,14 +48,15 @@ fn loom_an_inbox_keeps_the_order_of_each_pusher() {
     explore(3, two_pushers);
 }
 
-/// Several are sent at once, as a cancel does, beside one that is sent alone.
+/// One thread pushes several tasks at once, as a cancel does, and another thread pushes a single
+/// one.
 #[test]
-fn loom_a_chain_that_is_sent_at_once_keeps_its_order() {
+fn loom_tasks_that_are_pushed_at_once_keep_their_order() {
     explore(3, || {
         let home = Home::<3>::new();
         let sender = spawn(move || {
             let [first, last] = [0, 1].map(|task| home.tasks.spawn(task));
-            // SAFETY: in our hand until it is sent.
+            // SAFETY: the record is this thread's until it is pushed.
             unsafe { last.as_ref() }.link.store(first.as_ptr(), Ordering::Relaxed);
             home.inbox.push_all(last, first)
         });
@@ -66,9 +67,9 @@ fn loom_a_chain_that_is_sent_at_once_keeps_its_order() {
         let chain = sender.join().unwrap();
         home.inbox.take_all(|record| order.push(home.tasks.take(record)));
         let place = |task| order.iter().position(|t| *t == task);
-        assert!(place(0) < place(1), "the order of the chain is lost: {order:?}");
+        assert!(place(0) < place(1), "the order of the two tasks is lost: {order:?}");
         let batches = usize::from(early > 0) + usize::from(early < order.len());
-        assert_eq!(usize::from(chain) + usize::from(alone), batches, "who sees to the waking");
+        assert_eq!(usize::from(chain) + usize::from(alone), batches, "one wake-up for each batch");
         home.tasks.end();
         // SAFETY: the threads have ended.
         unsafe { home.end() };
@@ -82,7 +83,7 @@ fn loom_negative_an_inbox_without_order() {
     explore(3, two_pushers);
 }
 
-/// The worker sleeps until it has got all.
+/// The worker sleeps until it has got both tasks.
 fn no_sleep_through_a_push(pushers: usize) {
     let home = Home::<2>::new();
     home.dormitory.sleepers[0].introduce();
@@ -124,10 +125,10 @@ fn loom_a_worker_does_not_sleep_through_the_second_push() {
     explore(3, || no_sleep_through_a_push(1));
 }
 
-/// One invites the worker, and another one sends a task, which may find the invitation there and leave the waking to
-/// the one who has left it.
+/// One thread invites the worker, and another one pushes a task. The pusher may find the invitation
+/// in the inbox, and leave the wake-up to the thread that invited.
 #[test]
-fn loom_a_worker_that_is_invited_does_not_sleep_through_a_push() {
+fn loom_an_invited_worker_does_not_sleep_through_a_push() {
     explore(3, || {
         let home = Home::<1>::new();
         home.dormitory.sleepers[0].introduce();
@@ -151,16 +152,17 @@ fn loom_a_worker_that_is_invited_does_not_sleep_through_a_push() {
         }
         host.join().unwrap();
         pusher.join().unwrap();
-        home.inbox.take_all(|_| unreachable!("it was taken"));
+        home.inbox.take_all(|_| unreachable!("the task was taken before"));
         home.tasks.end();
         // SAFETY: the threads have ended.
         unsafe { home.end() };
     });
 }
 
-/// An invitation is there until the worker has taken it, whatever comes on top of it.
+/// An invitation stays in the inbox until the worker takes it, even if tasks are pushed on top of
+/// it.
 #[test]
-fn loom_an_invitation_is_taken_with_what_lies_on_it() {
+fn loom_an_invitation_is_taken_together_with_later_tasks() {
     explore(3, || {
         let home = Home::<1>::new();
         let pusher = spawn(move || home.inbox.push(home.tasks.spawn(0)));
@@ -168,8 +170,8 @@ fn loom_an_invitation_is_taken_with_what_lies_on_it() {
         let mut invited = home.inbox.take_all(|record| _ = home.tasks.take(record));
         let duty = pusher.join().unwrap();
         invited |= home.inbox.take_all(|record| _ = home.tasks.take(record));
-        assert_eq!(invited, left, "it is seen if it was left");
-        assert!(duty || left, "somebody has the duty of waking");
+        assert_eq!(invited, left, "the worker sees an invitation if one was left");
+        assert!(duty || left, "no thread wakes the worker");
         home.tasks.end();
         // SAFETY: the threads have ended.
         unsafe { home.end() };
