@@ -1,4 +1,5 @@
-//! The row of forks: its owner, who returns past a fork, against thieves that follow a pointer to it.
+//! The fork list: its owner, which returns past a fork, against thieves, which follow a pointer to
+//! it.
 
 use crate::scheduler::queue::fork_list::{ForkList, Forked, Left, Link};
 use crate::shim::Cell;
@@ -7,20 +8,21 @@ use crate::shim::thread::spawn;
 use crate::task::words::tree::Node;
 use std::ptr::{self, NonNull};
 
-/// A fork of the model: its body is touched by whoever runs it, and by its owner when it comes and goes.
+/// A fork. Its body is written by the thread that runs it, and by its owner at the push and at the
+/// end of the join.
 #[repr(C)]
 struct Fork {
     link: Link,
     body: Cell<usize>,
-    /// Who made it public has said so, under the lock.
+    /// Set under the lock by the thread that makes the fork public.
     public: Cell<bool>,
     node: *const Node,
 }
 
-// SAFETY: loom's cells report what two threads use at once.
+// SAFETY: loom's cells report concurrent uses by two threads.
 unsafe impl Sync for Fork {}
 
-// SAFETY: the first field of a struct in C's layout.
+// SAFETY: the link is the first field of a `repr(C)` struct.
 unsafe impl Forked for Fork {
     fn link(&self) -> &Link {
         &self.link
@@ -33,10 +35,11 @@ unsafe impl Forked for Fork {
 
 struct Yard<const N: usize> {
     forks: ForkList<Fork>,
-    /// The row of another worker.
+    /// The fork list of another worker.
     other: ForkList<Fork>,
     frames: [Fork; N],
-    /// Each fork is above the one before it: two joins in one frame, or on two stacks.
+    /// Each fork has a higher address than the one before it, as with two joins in one frame or on
+    /// two stacks.
     upwards: bool,
     stolen: [Cell<usize>; N],
 }
@@ -65,7 +68,8 @@ impl<const N: usize> Yard<N> {
         yard
     }
 
-    /// The place of a fork on a stack, which grows down.
+    /// Returns the fork with this number. Stacks grow down, so newer forks have lower addresses
+    /// unless `upwards` is set.
     fn frame(&self, fork: usize) -> &Fork {
         &self.frames[if self.upwards { fork } else { N - 1 - fork }]
     }
@@ -74,15 +78,15 @@ impl<const N: usize> Yard<N> {
         let frame = self.frame(fork);
         frame.body.set(1);
         frame.public.set(false);
-        // SAFETY: it ends in `end_join`.
+        // SAFETY: the fork is alive until its `end_join`, which takes it off.
         if unsafe { self.forks.push(NonNull::from(frame)) } {
             self.publish();
         }
     }
 
-    /// As `make_public`: it follows the pointer, under the lock.
+    /// Takes a fork, like `make_public`: follows the pointer under the lock.
     fn take(&self, fork: NonNull<Fork>) {
-        // SAFETY: what is to be shown.
+        // SAFETY: the fork is alive, which is what the model checks.
         let fork = unsafe { fork.as_ref() };
         fork.public.set(true);
         fork.body.set(fork.body.get() + 1);
@@ -98,16 +102,16 @@ impl<const N: usize> Yard<N> {
         self.forks.publish(|fork| self.take(fork));
     }
 
-    /// The end of a join: the fork is gone afterwards, whoever has run it. Whether it was the owner's.
+    /// Ends a join. Afterwards the fork is gone. Returns whether its owner runs it.
     fn end_join(&self, fork: usize) -> bool {
         self.end_join_in(&self.forks, fork)
     }
 
     fn end_join_in(&self, forks: &ForkList<Fork>, fork: usize) -> bool {
         let frame = self.frame(fork);
-        // SAFETY: the newest one.
+        // SAFETY: this is the newest fork.
         let ours = unsafe { forks.pop(frame) || forks.settle(frame) };
-        assert_ne!(ours, frame.public.get(), "a fork that nobody runs, or two do");
+        assert_ne!(ours, frame.public.get(), "a fork is run by no thread, or by two");
         assert_eq!(frame.body.replace(0), if ours { 1 } else { 2 });
         ours
     }
@@ -119,7 +123,7 @@ impl<const N: usize> Yard<N> {
     }
 }
 
-/// Two nested joins; a thief comes.
+/// Two nested joins, and a thief.
 fn nested_joins(upwards: bool) {
     let yard = Yard::<2>::laid_out(upwards);
     let thief = spawn(move || yard.steal());
@@ -143,14 +147,14 @@ fn loom_each_fork_runs_once_whatever_its_address() {
 
 #[test]
 #[should_panic]
-fn loom_negative_a_row_without_fences() {
+fn loom_negative_a_fork_list_without_fences() {
     plant("scheduler/queue/fork_list.rs", FENCES);
     explore(3, || nested_joins(false));
 }
 
 #[test]
 #[should_panic]
-fn loom_negative_a_row_that_does_not_hand_over() {
+fn loom_negative_a_fork_list_without_order() {
     plant("scheduler/queue/fork_list.rs", ORDERS_AND_FENCES);
     explore(3, || {
         let yard = Yard::<1>::new();
@@ -162,9 +166,9 @@ fn loom_negative_a_row_that_does_not_hand_over() {
     });
 }
 
-/// No fence carries what is below a fork that has been taken off.
+/// The thief sees the fork below a popped one without any fence.
 #[test]
-fn loom_what_is_below_a_popped_fork_is_handed_over_without_a_fence() {
+fn loom_the_fork_below_a_popped_one_is_published_without_a_fence() {
     plant("scheduler/queue/fork_list.rs", FENCES);
     explore(3, || {
         let yard = Yard::<2>::new();
@@ -178,8 +182,8 @@ fn loom_what_is_below_a_popped_fork_is_handed_over_without_a_fence() {
     });
 }
 
-/// The outer one is public already. A thief is after the inner one, which is taken off meanwhile, and then the
-/// outer one: neither may pass for private.
+/// The outer fork is public already. A thief is about to take the inner fork while the owner takes
+/// off the inner one and then the outer one. The owner must not mistake either of them for private.
 fn one_public_and_one_sought(upwards: bool) {
     let yard = Yard::<2>::laid_out(upwards);
     yard.push(0);
@@ -193,12 +197,12 @@ fn one_public_and_one_sought(upwards: bool) {
 }
 
 #[test]
-fn loom_a_public_fork_is_not_hidden_by_one_that_a_thief_is_after() {
+fn loom_a_public_fork_is_not_hidden_by_one_that_a_thief_takes() {
     explore(3, || one_public_and_one_sought(false));
     explore(3, || one_public_and_one_sought(true));
 }
 
-/// One join after the other, in these frames, and a thief that comes so often.
+/// One join after the other, in these frames, and a thief that comes `steals` times.
 fn one_join_after_the_other<const N: usize>(frames: &'static [usize], steals: usize) {
     let yard = Yard::<N>::new();
     let thief = spawn(move || (0..steals).filter(|_| yard.steal()).count());
@@ -211,13 +215,13 @@ fn one_join_after_the_other<const N: usize>(frames: &'static [usize], steals: us
     Yard::end(yard);
 }
 
-/// The same address: a thief that comes late takes the fork that is there.
+/// Two forks at the same address: a late thief takes the second one.
 #[test]
 fn loom_a_frame_is_used_again() {
     explore(3, || one_join_after_the_other::<1>(&[0, 0], 2));
 }
 
-/// The link of the bottom to the fork that the thief has seen is stale.
+/// The bottom's link to the fork that the thief has seen is stale.
 #[test]
 fn loom_a_stale_link_is_not_followed() {
     explore(3, || one_join_after_the_other::<2>(&[0, 1, 0], 1));
@@ -238,8 +242,8 @@ fn loom_two_thieves_do_not_take_the_same_fork() {
     });
 }
 
-/// The coroutine is left with joins open, another one forks meanwhile, and the first comes back, to the same
-/// worker or to another one.
+/// A coroutine suspends with open joins, another one forks meanwhile, and the first one resumes on
+/// the same worker or, if `elsewhere`, on another one.
 fn left_and_found_again(elsewhere: bool) {
     let yard = Yard::<3>::new();
     let thief = spawn(move || {
@@ -259,7 +263,7 @@ fn left_and_found_again(elsewhere: bool) {
     assert!(!yard.end_join_in(forks, 1));
     yard.frame(1).body.set(1);
     yard.frame(1).public.set(false);
-    // SAFETY: it ends below.
+    // SAFETY: the fork is alive until its `end_join_in` below.
     unsafe { forks.push(NonNull::from(yard.frame(1))) };
     yard.end_join_in(forks, 1);
     assert!(!yard.end_join_in(forks, 0));
@@ -278,9 +282,10 @@ fn loom_a_coroutine_finds_its_forks_again_on_another_worker() {
     explore(2, || left_and_found_again(true));
 }
 
-/// A thief looks into a fork and does not want it. What it has looked at is not written over before.
+/// A thief looks into a fork and does not take it. The owner overwrites the fork only after that
+/// look.
 #[test]
-fn loom_a_fork_that_nobody_wants_is_looked_at_before_its_end() {
+fn loom_a_look_into_an_unwanted_fork_ends_before_the_fork_does() {
     explore(3, || {
         let yard = Yard::<1>::new();
         let thief = spawn(move || {
@@ -296,7 +301,7 @@ fn loom_a_fork_that_nobody_wants_is_looked_at_before_its_end() {
     });
 }
 
-/// The owner gives the oldest one away when it is asked; a thief takes by force at the same time.
+/// The owner serves a request and gives its oldest fork away, while a thief steals.
 #[test]
 fn loom_a_fork_is_given_or_stolen() {
     explore(2, || {

@@ -1,4 +1,4 @@
-//! The private deque: its owner against thieves, and against sleepers who ask.
+//! The private deque: its owner against thieves, and against sleepers that request work.
 
 use super::{Dormitory, Tasks};
 use crate::scheduler::queue::private_deque::{PUBLIC, Portion, PrivateDeque};
@@ -28,7 +28,7 @@ impl<const N: usize> Yard<N> {
         })
     }
 
-    /// Pushes the first so many tasks; makes room if the ring is full.
+    /// Pushes the first `count` tasks, and makes room if the ring is full.
     fn push(&self, count: usize) {
         for task in 0..count {
             if self.private.push(self.tasks.spawn(task)) {
@@ -37,7 +37,7 @@ impl<const N: usize> Yard<N> {
         }
     }
 
-    /// Pushes as a worker does, and takes the first ones again at once.
+    /// Pushes `count` tasks like a worker. Pops the first `popped` of them right after their push.
     fn push_and_serve(this: Stage<Self>, count: usize, popped: usize, fences: bool) {
         for task in 0..count {
             if this.private.push(this.tasks.spawn(task)) {
@@ -68,7 +68,7 @@ impl<const N: usize> Yard<N> {
     }
 }
 
-/// The owner pushes and pops; a thief comes.
+/// The owner pushes and pops while a thief steals.
 fn pop_and_steal() {
     let yard = Yard::<2>::new();
     let thief = spawn(move || yard.steal(2));
@@ -79,16 +79,16 @@ fn pop_and_steal() {
     Yard::end(yard);
 }
 
-/// A task that another worker has published is not taken for the newest one because an empty ring still
-/// points to it from an earlier life.
+/// An empty ring still has a stale pointer to a task that is in a public queue now. The owner does
+/// not mistake this task for its newest one.
 #[test]
-fn loom_what_an_empty_private_deque_still_holds_is_not_taken() {
+fn loom_a_stale_pointer_in_an_empty_private_deque_is_not_taken() {
     explore(0, || {
         let yard = Yard::<4>::new();
         for task in 0..4 {
             let full = yard.private.push(yard.tasks.spawn(task));
             if let 1 | 2 = task {
-                // From the middle, so that the ring need not grow.
+                // Taken from the middle, so that the ring does not grow.
                 let below = yard.tasks.records[task - 1];
                 assert!(yard.private.take(below));
                 yard.tasks.take(below);
@@ -99,7 +99,7 @@ fn loom_what_an_empty_private_deque_still_holds_is_not_taken() {
         }
         while yard.pop() {}
         let last = yard.tasks.records[3];
-        // SAFETY: freed at the end.
+        // SAFETY: the record is freed at the end of the model.
         unsafe { last.as_ref() }.place.store(PUBLIC, Ordering::Relaxed);
         assert!(!yard.private.take_newest(last));
         assert!(yard.private.is_empty());
@@ -107,16 +107,16 @@ fn loom_what_an_empty_private_deque_still_holds_is_not_taken() {
     });
 }
 
-/// The place of a task in another private deque is that of another task here.
+/// Two tasks in different private deques have the same place.
 #[test]
-fn loom_what_lies_elsewhere_is_not_taken_here() {
+fn loom_a_task_of_another_private_deque_is_not_taken() {
     explore(0, || {
         let (here, elsewhere) = (Yard::<1>::new(), Yard::<1>::new());
         here.push(1);
         elsewhere.push(1);
         let theirs = elsewhere.tasks.records[0];
-        assert!(!here.private.take(theirs), "what lies elsewhere has been taken");
-        assert!(!here.private.take_newest(theirs), "what lies elsewhere has been taken");
+        assert!(!here.private.take(theirs), "a task of another private deque was taken");
+        assert!(!here.private.take_newest(theirs), "a task of another private deque was taken");
         Yard::end(here);
         Yard::end(elsewhere);
     });
@@ -134,24 +134,25 @@ fn loom_negative_a_private_deque_without_fences() {
     explore(3, pop_and_steal);
 }
 
-/// The owner only pushes: no fence carries what its `tail` hands over.
+/// The owner only pushes. Its store of `tail` publishes the task without any fence.
 #[test]
-fn loom_a_pushed_task_is_handed_over_without_a_fence() {
+fn loom_a_pushed_task_is_published_without_a_fence() {
     plant("scheduler/queue/private.rs", FENCES);
     explore(3, push_and_steal);
 }
 
 #[test]
 #[should_panic(expected = "times that task")]
-fn loom_negative_a_private_deque_that_does_not_hand_over() {
+fn loom_negative_a_private_deque_without_order() {
     plant("scheduler/queue/private.rs", ORDERS_AND_FENCES);
     explore(3, push_and_steal);
 }
 
-/// How the owner takes the newest one.
+/// A way for the owner to take its newest task.
 type Take = fn(&PrivateDeque, NonNull<Record>) -> bool;
 
-/// The owner takes the newest of two; a thief takes the older one, which no fence carries to it.
+/// The owner takes the newer of two tasks. A thief takes the older one, which it sees without any
+/// fence.
 fn lower_and_steal(take: Take) {
     plant("scheduler/queue/private.rs", FENCES);
     explore(3, move || {
@@ -167,17 +168,17 @@ fn lower_and_steal(take: Take) {
 }
 
 #[test]
-fn loom_what_is_below_a_popped_task_is_handed_over_without_a_fence() {
+fn loom_the_task_below_a_popped_one_is_published_without_a_fence() {
     lower_and_steal(|private, _| private.pop().is_some());
 }
 
 #[test]
-fn loom_what_is_below_the_newest_task_is_handed_over_without_a_fence() {
+fn loom_the_task_below_the_newest_is_published_without_a_fence() {
     lower_and_steal(PrivateDeque::take_newest);
 }
 
 #[test]
-fn loom_what_is_below_a_taken_task_is_handed_over_without_a_fence() {
+fn loom_the_task_below_a_taken_one_is_published_without_a_fence() {
     lower_and_steal(PrivateDeque::take);
 }
 
@@ -250,7 +251,7 @@ fn loom_negative_a_child_in_the_middle_without_fences() {
 
 /// The ring has four slots here: the fifth push moves the items into a larger one.
 #[test]
-fn loom_a_thief_finds_what_a_growing_private_deque_moves() {
+fn loom_a_thief_finds_the_tasks_that_a_growing_private_deque_moves() {
     explore(3, || {
         let yard = Yard::<5>::new();
         yard.push(3);
@@ -292,7 +293,7 @@ fn loom_a_full_private_deque_squeezes_out_the_gaps() {
 }
 
 #[test]
-fn loom_what_is_handed_over_is_not_stolen() {
+fn loom_a_task_that_is_handed_over_is_not_stolen() {
     explore(3, || {
         let yard = Yard::<3>::new();
         yard.push(3);
@@ -305,9 +306,10 @@ fn loom_what_is_handed_over_is_not_stolen() {
     });
 }
 
-/// A request that comes while the owner takes one back, or finds none.
+/// A request for work comes while the owner serves requests. It is served now, or is still there at
+/// the next check.
 #[test]
-fn loom_a_request_to_a_private_deque_is_answered_or_stays() {
+fn loom_a_request_to_a_private_deque_is_served_or_stays() {
     explore(3, || {
         let yard = Yard::<1>::new();
         yard.push(1);
@@ -319,9 +321,9 @@ fn loom_a_request_to_a_private_deque_is_answered_or_stays() {
     });
 }
 
-/// An owner that is asked goes on pushing while a thief reads what it takes.
+/// An owner with a request continues to push while a thief reads the tasks that it steals.
 #[test]
-fn loom_an_owner_that_does_not_wait_for_a_thief_leaves_it_what_it_takes() {
+fn loom_an_owner_that_pushes_on_leaves_a_thief_the_tasks_it_takes() {
     explore(3, || {
         let yard = Yard::<7>::new();
         yard.push(3);
@@ -338,10 +340,10 @@ fn loom_an_owner_that_does_not_wait_for_a_thief_leaves_it_what_it_takes() {
     });
 }
 
-/// As `Worker::attend`: an owner does not attend to a lone task, unless the ring is full of what a
-/// thief is about to read.
+/// Like `Worker::serve_requests`, the owner of a lone task does not serve a request, unless the
+/// ring is full of tasks that a thief is about to read.
 #[test]
-fn loom_an_owner_with_a_lone_task_leaves_a_thief_what_it_takes() {
+fn loom_an_owner_of_a_lone_task_leaves_a_thief_the_tasks_it_takes() {
     explore(3, || {
         let yard = Yard::<5>::new();
         yard.push(3);
@@ -365,7 +367,7 @@ fn loom_an_owner_with_a_lone_task_leaves_a_thief_what_it_takes() {
 }
 
 #[test]
-fn loom_what_is_handed_over_from_the_newest_on_is_not_stolen() {
+fn loom_a_task_handed_over_from_the_newest_end_is_not_stolen() {
     explore(3, || {
         let yard = Yard::<3>::new();
         yard.push(3);
@@ -378,7 +380,7 @@ fn loom_what_is_handed_over_from_the_newest_on_is_not_stolen() {
     });
 }
 
-/// One that comes while the owner gives back the memory of a ring that was once large.
+/// A request for work comes while the owner frees the memory of a ring that was once large.
 #[test]
 fn loom_a_request_to_a_private_deque_that_is_trimmed_stays() {
     explore(2, || {
@@ -394,9 +396,10 @@ fn loom_a_request_to_a_private_deque_that_is_trimmed_stays() {
     });
 }
 
-/// A worker asks and goes to sleep while another spawns and then does not look at its private deque any more:
-/// a task that stays in it must not stay unseen. Before that, so many are spawned and taken again; and
-/// perhaps somebody has asked already, and has gone.
+/// A worker requests work and goes to sleep. Meanwhile another worker spawns tasks, and then does
+/// not look at its private deque again. A task that stays in the deque must be found. The first
+/// `popped` tasks are popped right after their spawn. If `asked`, an earlier request was left by a
+/// worker that has left.
 fn ask_and_push<const N: usize>(popped: usize, asked: bool, fences: bool) {
     let yard = Yard::<N>::new();
     if asked {
@@ -408,12 +411,12 @@ fn ask_and_push<const N: usize>(popped: usize, asked: bool, fences: bool) {
     Yard::end(yard);
 }
 
-/// Sleeps until there is something to take.
+/// Sleeps until there is a task to take.
 fn sleep_until_found<const N: usize>(yard: Stage<Yard<N>>) {
     let idle = &yard.dormitory.idle;
     yard.dormitory.sleepers[0].introduce();
     loop {
-        // As the look in `Searcher::rest`.
+        // Like the look in `Searcher::rest`.
         let roused = idle.rest(&yard.dormitory, 0, Rest::Sleep, || {
             if idle.anyone_searching() {
                 return false;
@@ -432,7 +435,7 @@ fn sleep_until_found<const N: usize>(yard: Stage<Yard<N>>) {
     }
 }
 
-/// As `Worker::attend`.
+/// Like `Worker::serve_requests`.
 fn serve_requests<const N: usize>(yard: Stage<Yard<N>>, fences: bool) {
     if !yard.private.serve_requests(|| true) {
         return;
@@ -464,13 +467,14 @@ fn loom_a_request_that_is_used_up_wakes_the_sleeper() {
 }
 
 #[test]
-fn loom_a_request_of_another_is_as_good_as_ones_own() {
+fn loom_a_request_of_another_worker_serves_as_ones_own() {
     explore(3, || ask_and_push::<2>(1, true, true));
 }
 
-/// What one that rests has pushed before is seen by who sees that it rests, without a fence: see `Idle::barrier`.
+/// A thread that sees that a worker rests also sees the tasks that this worker pushed before,
+/// without a fence: see `Idle::barrier`.
 #[test]
-fn loom_what_one_has_pushed_is_seen_with_its_rest() {
+fn loom_the_tasks_of_a_resting_worker_are_seen_with_its_rest() {
     plant("scheduler/queue/private.rs", FENCES);
     explore(3, || {
         let yard = Yard::<1>::new();
@@ -480,19 +484,19 @@ fn loom_what_one_has_pushed_is_seen_with_its_rest() {
             idle.rest(&yard.dormitory, 0, Rest::Sleep, || true);
         });
         let rests = yard.dormitory.idle.resting() > 0;
-        assert!(!rests || !yard.private.is_empty(), "it rests, and its task is not seen");
+        assert!(!rests || !yard.private.is_empty(), "the task of a resting worker is not seen");
         owner.join().unwrap();
         Yard::end(yard);
     });
 }
 
-/// A sleeper relies on a searcher, which leaves while a worker spawns two tasks and then runs a long
-/// leaf: whoever of the two is later wakes the sleeper.
+/// A sleeper relies on a searcher, which stops while a worker spawns two tasks and then runs for
+/// long without spawning. The later one of searcher and worker wakes the sleeper.
 fn leave_and_push(barrier: bool) {
     let yard = Yard::<2>::new();
-    assert!(yard.dormitory.idle.start_searching(2), "somebody searches already");
+    assert!(yard.dormitory.idle.start_searching(2), "another worker is counted as searching");
     let searcher = spawn(move || {
-        // As `Searcher::settle_count`.
+        // Like `Searcher::settle_count`.
         let idle = &yard.dormitory.idle;
         idle.stop_searching();
         if idle.resting() == 0 {
@@ -520,19 +524,19 @@ fn leave_and_push(barrier: bool) {
 }
 
 #[test]
-fn loom_a_searcher_that_leaves_does_not_miss_a_push() {
+fn loom_a_searcher_that_stops_does_not_miss_a_push() {
     explore(2, || leave_and_push(true));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn loom_negative_a_searcher_that_leaves_without_a_barrier() {
+fn loom_negative_a_searcher_that_stops_without_a_barrier() {
     explore(2, || leave_and_push(false));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn loom_negative_an_answer_without_a_fence() {
+fn loom_negative_a_served_request_without_a_fence() {
     explore(3, || ask_and_push::<2>(1, true, false));
 }
 
