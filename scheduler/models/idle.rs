@@ -1,4 +1,4 @@
-//! Sleepers, searchers and those who wake them.
+//! Sleepers, searchers and wakers.
 
 use super::Dormitory;
 use crate::scheduler::steal::idle::{Rest, Roused};
@@ -7,7 +7,7 @@ use crate::shim::check::{FENCES, Stage, explore, plant};
 use crate::shim::thread::{spawn, yield_now};
 use crate::shim::time::Duration;
 
-/// A public queue that only counts, and workers that empty it.
+/// A public queue, modelled by a count of its items, and workers that empty it.
 struct Pool<const N: usize> {
     dormitory: Dormitory<N>,
     queued: AtomicUsize,
@@ -46,7 +46,7 @@ impl<const N: usize> Pool<N> {
         false
     }
 
-    /// The end of a task; the last one ends the runtime, as `Shared::stop`.
+    /// Ends a task. The last one ends the runtime, like `Shared::stop`.
     fn end_task(&self, of: usize) {
         if self.done.fetch_add(1, Ordering::AcqRel) + 1 == of {
             self.stopping.store(true, Ordering::Release);
@@ -56,7 +56,7 @@ impl<const N: usize> Pool<N> {
         }
     }
 
-    /// As `Searcher::settle_count`.
+    /// Like `Searcher::settle_count`.
     fn settle_count(&self, counted: &mut bool, look_again: bool) {
         if std::mem::replace(counted, false) {
             self.dormitory.idle.stop_searching();
@@ -66,7 +66,7 @@ impl<const N: usize> Pool<N> {
         }
     }
 
-    /// As `thread::main` and `Searcher::search_or_sleep`. `run` is a task.
+    /// Works like `thread::main` and `Searcher::search_or_sleep`. `run` is a task.
     fn work(&self, me: usize, rest: Rest, look_again: bool, mut run: impl FnMut()) {
         let idle = &self.dormitory.idle;
         self.dormitory.sleepers[me].introduce();
@@ -81,7 +81,8 @@ impl<const N: usize> Pool<N> {
                     continue;
                 }
             } else {
-                // Somebody counts and has not yet said whom he wakes: loom lets him, if asked.
+                // Another thread is counted, and has not chosen a worker yet. The yield makes loom
+                // run that thread.
                 yield_now();
             }
             let roused = idle.rest(&self.dormitory, me, rest, || {
@@ -92,7 +93,7 @@ impl<const N: usize> Pool<N> {
         self.settle_count(&mut counted, look_again);
     }
 
-    /// A worker that searches only when it is woken to.
+    /// Works like `work`, but searches only when woken to search.
     fn doze(&self, me: usize, look_again: bool, mut run: impl FnMut()) {
         let idle = &self.dormitory.idle;
         self.dormitory.sleepers[me].introduce();
@@ -113,7 +114,7 @@ impl<const N: usize> Pool<N> {
 
     fn end(this: Stage<Pool<N>>) {
         assert!(this.is_empty());
-        assert!(this.dormitory.idle.start_searching(1), "somebody is still counted as searching");
+        assert!(this.dormitory.idle.start_searching(1), "a worker is still counted as searching");
         assert_eq!(this.dormitory.idle.resting(), 0);
         // SAFETY: the threads have ended.
         unsafe { this.end() };
@@ -132,9 +133,9 @@ fn one_worker(rest: Rest, look_again: bool) {
     Pool::end(pool);
 }
 
-/// One who gets up and lies down in another way, while a third one does not rest at all.
+/// A worker gets up and rests again in another way, while a third worker does not rest at all.
 #[test]
-fn loom_nobody_is_counted_twice_among_those_who_rest() {
+fn loom_no_resting_worker_is_counted_twice() {
     explore(3, || {
         let dormitory = Stage::new(Dormitory::<3>::new());
         let turns = spawn(move || {
@@ -142,7 +143,7 @@ fn loom_nobody_is_counted_twice_among_those_who_rest() {
             dormitory.idle.rest(&*dormitory, 1, Rest::Nap(Duration::ZERO), || true);
         });
         dormitory.idle.rest(&*dormitory, 0, Rest::Sleep, || {
-            // Else `Idle::barrier` would be no barrier for the third.
+            // Otherwise `Idle::barrier` would leave out the third worker.
             assert!(dormitory.idle.resting() <= 2, "counted twice");
             true
         });
@@ -169,8 +170,8 @@ fn loom_negative_a_sleep_without_fences() {
     explore(3, || one_worker(Rest::Sleep, true));
 }
 
-/// Two workers and two tasks, of which the first waits for the second to run: both workers are
-/// needed, though only one is woken at a time.
+/// Two workers and two tasks, the first of which waits for the second. So both workers are needed,
+/// although one is woken at a time.
 fn two_workers(look_again: bool) {
     let pool = Pool::<2>::new();
     let together = Stage::new(Together::new());
@@ -182,7 +183,7 @@ fn two_workers(look_again: bool) {
     Pool::end(pool);
 }
 
-/// Where the two tasks wait for each other.
+/// The meeting point of the two tasks.
 struct Together {
     arrived: AtomicUsize,
     first: std::cell::RefCell<Option<crate::shim::thread::Thread>>,
@@ -203,7 +204,7 @@ impl Together {
             }
         } else {
             self.arrived.store(1, Ordering::Release);
-            let first = self.first.borrow().clone().expect("seen above");
+            let first = self.first.borrow().clone().expect("checked above");
             first.unpark();
         }
         pool.end_task(2);
@@ -211,18 +212,18 @@ impl Together {
 }
 
 #[test]
-fn loom_a_searcher_that_leaves_work_wakes_the_next() {
+fn loom_a_searcher_that_stops_before_all_work_is_taken_wakes_the_next() {
     explore(2, || two_workers(true));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn loom_negative_a_searcher_that_leaves_without_a_look() {
+fn loom_negative_a_searcher_that_stops_without_a_look() {
     explore(2, || two_workers(false));
 }
 
-/// One that is woken for its inbox and chosen to search at the same time searches, and is counted
-/// once.
+/// A worker is woken for its inbox and chosen to search at the same time. It searches, and is
+/// counted once.
 #[test]
 fn loom_a_worker_may_be_woken_for_two_reasons() {
     explore(2, || {
@@ -258,14 +259,14 @@ fn loom_a_worker_may_be_woken_for_two_reasons() {
     });
 }
 
-/// A producer counts the one it is about to wake, and then finds that it has got up by itself: an
-/// active worker, which has taken the item meanwhile, had something for it. That worker then relies on
-/// the count for what it pushes itself.
+/// A producer counts the sleeper that it is about to wake, and then finds that the sleeper is up:
+/// an active worker, which took the item meanwhile, has woken it for its inbox. The active worker
+/// then pushes an item and relies on the count.
 #[test]
-fn loom_a_waker_that_finds_nobody_looks_again() {
+fn loom_a_waker_that_finds_no_sleeper_looks_again() {
     explore(3, || {
         let pool = Pool::<1>::new();
-        // Its item is gone before it comes to wake anybody.
+        // The producer's item is taken before the wake-up.
         let producer = spawn(move || pool.dormitory.idle.notify(&pool.dormitory, false));
         let active = spawn(move || {
             pool.dormitory.idle.notify_worker(&pool.dormitory, 0);
@@ -285,10 +286,11 @@ fn loom_a_waker_that_finds_nobody_looks_again() {
     });
 }
 
-/// A worker whose loot was worth it counts the napper that it is about to wake, and finds that it has got up by itself. By then that
-/// one may have gone to sleep in earnest, and a producer has left its item to the one who is counted.
+/// A worker with worthwhile loot counts the napper that it is about to wake, and then finds that
+/// the napper is up. By then the napper may have gone to sleep, and a producer has left its item to
+/// the counted worker.
 #[test]
-fn loom_one_that_would_wake_a_napper_and_finds_it_up_looks_for_what_was_left_to_it() {
+fn loom_a_waker_that_finds_no_napper_looks_for_the_items_left_to_it() {
     explore(3, || {
         let pool = Pool::<1>::new();
         let tells = spawn(move || pool.dormitory.idle.wake_napper(&pool.dormitory));
@@ -308,8 +310,8 @@ fn loom_one_that_would_wake_a_napper_and_finds_it_up_looks_for_what_was_left_to_
     });
 }
 
-/// A worker that does not search takes a batch from the injector into its deque, and then computes. On
-/// its way the rest of the batch is in neither queue.
+/// A worker that does not search moves a batch from the injector to its deque, and then computes.
+/// During the move, the rest of the batch is in neither queue.
 fn a_batch_on_its_way(notifies: bool) {
     let pool = Pool::<1>::new();
     pool.queued.store(1, Ordering::Relaxed);
@@ -343,6 +345,6 @@ fn loom_a_batch_is_announced_when_it_has_arrived() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn loom_negative_a_batch_that_nobody_announces() {
+fn loom_negative_a_batch_that_is_not_announced() {
     explore(3, || a_batch_on_its_way(false));
 }

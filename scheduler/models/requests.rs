@@ -1,7 +1,8 @@
-//! Requests to a worker that has a private deque and a fork list. One who lies down asks both, or relies on a
-//! searcher that does when it stops; of a push and one who lies down at least one sees the other.
+//! Requests for work to a worker with a private deque and a fork list.
 //!
-//! (private_deque.rs has the same for a private deque alone.)
+//! A worker that goes to sleep sends a request to both, or relies on a searcher that does so when
+//! it stops. Of a push and a worker that goes to sleep, at least one sees the other. The model in
+//! private_deque.rs covers a private deque alone.
 
 use super::{Dormitory, Tasks};
 use crate::scheduler::queue::fork_list::{ForkList, Forked, Link};
@@ -27,37 +28,38 @@ unsafe impl Forked for Fork {
     }
 }
 
-/// The owner's part, and one who sleeps.
+/// An owner with its two queues, and a sleeper.
 struct Yard<const TASKS: usize> {
     private: PrivateDeque,
     tasks: Tasks<TASKS>,
     forks: ForkList<Fork>,
-    /// On a stack, which grows down.
+    /// The forks, in a stack that grows down.
     frames: [Fork; 2],
-    /// ForkList that were made public; written under the lock of the fork list.
+    /// The number of forks that were made public. Written under the lock of the fork list.
     taken: Cell<usize>,
-    /// The one who sleeps, and the owner.
+    /// The sleeper is worker 0, the owner is worker 1.
     dormitory: Dormitory<2>,
-    /// What is in the owner's public deque.
+    /// The number of items in the owner's public deque.
     public: AtomicUsize,
-    /// As in `Worker`. The owner's.
+    /// As in `Worker`. Used only by the owner.
     offers_on: Cell<bool>,
 }
 
-// SAFETY: the one cell is used under a lock, the other by the owner, or after the threads have ended.
+// SAFETY: `taken` is used under a lock, or after the threads have ended; `offers_on` is used by the
+// owner.
 unsafe impl<const TASKS: usize> Sync for Yard<TASKS> {}
 
-/// What a model leaves out.
+/// The step that a model leaves out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum But {
     Nothing,
-    /// The fence of an answer, before it looks for sleepers.
+    /// The fence of an owner that serves a request, before it looks for sleepers.
     FenceOfAnswer,
-    /// The request of a searcher that stops to its own private deque and row.
+    /// The request of a stopping searcher to its own private deque and fork list.
     OwnRequest,
-    /// The barrier between its requests and its last look.
+    /// The barrier of a stopping searcher between its requests and its last look.
     Barrier,
-    /// Its looks.
+    /// The looks of a stopping searcher.
     Looks,
 }
 
@@ -77,13 +79,13 @@ impl<const TASKS: usize> Yard<TASKS> {
         yard
     }
 
-    /// As `Remote::ask`.
+    /// Like `Remote::request`.
     fn request(&self) {
         self.private.request();
         self.forks.request();
     }
 
-    /// As `Remote::has_private`.
+    /// Like `Remote::has_private`.
     fn has_private(&self) -> bool {
         !self.private.is_empty() || !self.forks.is_empty()
     }
@@ -95,13 +97,13 @@ impl<const TASKS: usize> Yard<TASKS> {
     }
 
     fn fork(&self, fork: usize, but: But) {
-        // SAFETY: it ends in `end_join`.
+        // SAFETY: the fork is alive until its `end_join`, which takes it off.
         if unsafe { self.forks.push(NonNull::from(&self.frames[1 - fork])) } {
             self.serve_requests(but);
         }
     }
 
-    /// As `Worker::attend` and `Worker::answer`.
+    /// Like `Worker::serve_requests` and `Worker::answer`.
     fn serve_requests(&self, but: But) {
         let searched = || self.dormitory.idle.anyone_searching();
         let lone = self.private.len() == 1 && self.forks.is_clear();
@@ -127,7 +129,7 @@ impl<const TASKS: usize> Yard<TASKS> {
         }
     }
 
-    /// As `Worker::offer_fork`.
+    /// Like `Worker::offer_fork`.
     fn offer_fork(&self) {
         let stocked = self.public.load(Ordering::Relaxed) > 0;
         if self.offers_on.replace(false) && stocked {
@@ -143,14 +145,14 @@ impl<const TASKS: usize> Yard<TASKS> {
         }
     }
 
-    /// The end of a join; whether the fork is its owner's.
+    /// Ends a join. Returns whether its owner runs the fork.
     fn end_join(&self, fork: usize) -> bool {
         let fork = &self.frames[1 - fork];
-        // SAFETY: the newest one.
+        // SAFETY: this is the newest fork.
         unsafe { self.forks.pop(fork) || self.forks.settle(fork) }
     }
 
-    /// As `Searcher::take_by_force`.
+    /// Like `Searcher::take_by_force`.
     fn steal(&self) -> bool {
         let stolen = self.private.steal(1, |record| {
             self.tasks.take(record);
@@ -177,7 +179,7 @@ impl<const TASKS: usize> Yard<TASKS> {
         }
     }
 
-    /// As `Searcher::leave_search`, on the owner itself or on another worker.
+    /// Like `Searcher::leave_search`, on the owner itself if `own`, else on another worker.
     fn stop_searching(&self, own: bool, but: But) {
         let idle = &self.dormitory.idle;
         idle.stop_searching();
@@ -193,7 +195,7 @@ impl<const TASKS: usize> Yard<TASKS> {
             }
         };
         let found = match but {
-            // The same without the barrier, and so without a second look.
+            // Like `look_after_search` without the barrier, and so without the second look.
             But::Barrier => {
                 if idle.anyone_asleep() {
                     ask();
@@ -211,7 +213,7 @@ impl<const TASKS: usize> Yard<TASKS> {
         }
     }
 
-    /// All tasks were taken once; the forks were taken, or their owner has called them.
+    /// Asserts that each task was taken once, and that each fork was taken, or called by its owner.
     fn end(this: Stage<Yard<TASKS>>, forks: usize, called: usize) {
         while let Some(record) = this.private.pop() {
             this.tasks.take(record);
@@ -224,25 +226,25 @@ impl<const TASKS: usize> Yard<TASKS> {
     }
 }
 
-/// What the owner does until another worker takes something off it.
+/// The actions of the owner, before it computes until another worker has taken something.
 #[derive(Clone, Copy)]
 enum Does {
-    /// ForkList, and computes.
+    /// Forks.
     Fork,
-    /// ForkList within a fork, and computes.
+    /// Forks within a fork.
     ForkTwice,
-    /// Has called the second half itself before anybody came, and forks again.
+    /// Forks, calls the second half itself, and forks again.
     ForkAgain,
-    /// Spawns a task and takes it back, then forks.
+    /// Spawns a task, takes it back, and forks.
     SpawnAndFork,
-    /// Spawns a task, and computes.
+    /// Spawns a task.
     Spawn,
-    /// ForkList, and calls the second half itself; then spawns a task, and computes.
+    /// Forks, calls the second half itself, and spawns a task.
     ForkAndSpawn,
 }
 
-/// A worker lies down while another one forks and then computes: somebody must take what it has. Perhaps
-/// somebody else has asked already, and has gone.
+/// A worker goes to sleep while the owner acts and then computes. The worker must find the owner's
+/// task or fork. If `asked`, an earlier request was left by a worker that has left.
 fn request_and_fork<const TASKS: usize>(does: Does, asked: bool, but: But) {
     let yard = Yard::<TASKS>::new();
     if asked {
@@ -252,7 +254,7 @@ fn request_and_fork<const TASKS: usize>(does: Does, asked: bool, but: But) {
     own(yard, does, but, || sleeper.join().unwrap());
 }
 
-/// The owner's part; `compute` ends when the sleeper has found something.
+/// The owner's part. `compute` returns when the sleeper has found something.
 fn own<const TASKS: usize>(yard: Stage<Yard<TASKS>>, does: Does, but: But, compute: impl FnOnce()) {
     let mut open = 0;
     let (mut forks, mut called) = (0, 0);
@@ -308,18 +310,18 @@ fn loom_a_request_before_a_sleep_is_seen_by_one_of_two_forks() {
 }
 
 #[test]
-fn loom_a_request_that_a_fork_has_used_up_wakes_the_sleeper() {
+fn loom_a_request_that_a_fork_has_served_wakes_the_sleeper() {
     explore(3, || request_and_fork::<0>(Does::ForkAgain, false, But::Nothing));
 }
 
 #[test]
-fn loom_a_request_of_another_to_a_row_is_as_good_as_ones_own() {
+fn loom_a_request_of_another_to_a_fork_list_serves_as_ones_own() {
     explore(2, || request_and_fork::<0>(Does::ForkAgain, true, But::Nothing));
 }
 
-/// The answer takes both requests back, whichever of the two was noticed.
+/// The owner takes back the requests to both queues, whichever of the two it has noticed.
 #[test]
-fn loom_a_spawn_answers_for_the_forks_and_a_fork_for_the_tasks() {
+fn loom_a_spawn_serves_the_forks_request_and_a_fork_the_tasks() {
     explore(2, || request_and_fork::<1>(Does::SpawnAndFork, false, But::Nothing));
     explore(2, || request_and_fork::<1>(Does::ForkAndSpawn, true, But::Nothing));
 }
@@ -333,51 +335,51 @@ fn loom_negative_a_fork_that_does_not_fence_before_it_looks_for_a_request() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn loom_negative_an_answer_without_a_fence() {
-    // A spawn, as the answer of a fork that is handed over leaves the request standing.
+fn loom_negative_a_served_request_without_a_fence() {
+    // A spawn comes first, because an owner that hands a fork over leaves the request standing.
     explore(2, || request_and_fork::<1>(Does::SpawnAndFork, true, But::FenceOfAnswer));
 }
 
-/// A worker was counted as searching, and what it has found is a task of its own. Another one lies down,
-/// and leaves the asking to it, perhaps.
+/// The owner is counted as searching, and stops because it has found a task of its own. A worker
+/// that goes to sleep may have left the requests to this searcher.
 fn find_ones_own<const TASKS: usize>(does: Does, but: But) {
     let yard = Yard::<TASKS>::new();
-    assert!(yard.dormitory.idle.start_searching(2), "somebody searches already");
+    assert!(yard.dormitory.idle.start_searching(2), "another worker is counted as searching");
     let sleeper = spawn(move || yard.sleep_until_found());
     yard.stop_searching(true, but);
     own(yard, does, but, || sleeper.join().unwrap());
 }
 
 #[test]
-fn loom_a_searcher_that_forks_itself_has_asked_itself() {
+fn loom_a_searcher_that_forks_has_sent_itself_a_request() {
     explore(3, || find_ones_own::<0>(Does::Fork, But::Nothing));
 }
 
 #[test]
-fn loom_a_searcher_that_spawns_itself_has_asked_itself() {
+fn loom_a_searcher_that_spawns_has_sent_itself_a_request() {
     explore(2, || find_ones_own::<1>(Does::ForkAndSpawn, But::Nothing));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn loom_negative_a_searcher_that_asks_all_others() {
+fn loom_negative_a_searcher_that_sends_itself_no_request() {
     explore(3, || find_ones_own::<0>(Does::Fork, But::OwnRequest));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn loom_negative_a_searcher_that_leaves_without_a_fence() {
+fn loom_negative_a_searcher_that_stops_without_a_fence() {
     plant("scheduler/steal/idle.rs", FENCES);
     explore(3, || find_ones_own::<0>(Does::Fork, But::Nothing));
 }
 
-/// A worker lies down and relies on a searcher, which leaves while a third one forks or spawns.
+/// A worker goes to sleep and relies on a searcher, which stops while the owner forks or spawns.
 fn leave_meanwhile<const TASKS: usize>(does: Does, asked: bool, but: But) {
     let yard = Yard::<TASKS>::new();
     if asked {
         yard.request();
     }
-    assert!(yard.dormitory.idle.start_searching(2), "somebody searches already");
+    assert!(yard.dormitory.idle.start_searching(2), "another worker is counted as searching");
     let searcher = spawn(move || yard.stop_searching(false, but));
     let sleeper = spawn(move || yard.sleep_until_found());
     own(yard, does, but, || {
@@ -387,13 +389,13 @@ fn leave_meanwhile<const TASKS: usize>(does: Does, asked: bool, but: But) {
 }
 
 #[test]
-fn loom_a_searcher_that_leaves_does_not_miss_a_fork() {
+fn loom_a_searcher_that_stops_does_not_miss_a_fork() {
     explore(2, || leave_meanwhile::<0>(Does::Fork, false, But::Nothing));
 }
 
-/// The owner finds itself asked, and leaves a lone task to the searcher.
+/// The owner finds a request, and leaves its lone task to the searcher.
 #[test]
-fn loom_a_searcher_that_leaves_does_not_miss_a_lone_task() {
+fn loom_a_searcher_that_stops_does_not_miss_a_lone_task() {
     explore(2, || leave_meanwhile::<1>(Does::Spawn, true, But::Nothing));
 }
 
@@ -405,17 +407,18 @@ fn loom_negative_a_searcher_that_misses_a_lone_task() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn loom_negative_a_searcher_that_leaves_a_row_without_a_barrier() {
+fn loom_negative_a_searcher_that_stops_without_a_barrier() {
     explore(2, || leave_meanwhile::<0>(Does::Fork, false, But::Barrier));
 }
 
-/// The owner rests too, gets up and forks, while another worker lies down, or a searcher on whom that one
-/// relies leaves: the two find all others at rest, and make no barrier, perhaps.
+/// The owner rests, gets up and forks while another worker goes to sleep or, if `searcher`, a
+/// searcher on which that worker relies stops. The two may find all others at rest, and then make
+/// no barrier.
 fn get_up_and_fork(searcher: bool) {
     let yard = Yard::<0>::new();
     let idle = &yard.dormitory.idle;
     let searcher = searcher.then(|| {
-        assert!(idle.start_searching(3), "somebody searches already");
+        assert!(idle.start_searching(3), "another worker is counted as searching");
         spawn(move || yard.stop_searching(false, But::Nothing))
     });
     let sleeper = spawn(move || yard.sleep_until_found());
@@ -428,18 +431,18 @@ fn get_up_and_fork(searcher: bool) {
 }
 
 #[test]
-fn loom_one_that_gets_up_and_forks_is_not_missed() {
+fn loom_a_worker_that_gets_up_and_forks_is_not_missed() {
     explore(3, || get_up_and_fork(false));
 }
 
 #[test]
-fn loom_one_that_gets_up_and_forks_is_not_missed_by_a_searcher_that_leaves() {
+fn loom_a_worker_that_gets_up_and_forks_is_not_missed_by_a_searcher() {
     explore(2, || get_up_and_fork(true));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn loom_negative_one_that_gets_up_without_a_fence() {
+fn loom_negative_a_worker_that_gets_up_without_a_fence() {
     plant("scheduler/steal/idle.rs", FENCES);
     explore(3, || get_up_and_fork(false));
 }
