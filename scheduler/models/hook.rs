@@ -343,10 +343,7 @@ fn a_walk_meets_a_watcher(unlink: fn(&Node)) {
     let canceller = spawn(move || cancel_all(&root));
     unlink(&record.node);
     let cold = record.node.cold().expect("a linked node has cold data");
-    assert!(
-        !cold.children().is_awaited(),
-        "a walk is on its way to a hook of an unlinked task"
-    );
+    assert!(!cold.children().is_awaited(), "a walk is on its way to a hook of an unlinked task");
     canceller.join().unwrap();
     record.set_phase(Phase::Finished);
     let watched = matches!(record.release_run(1), RunEnd::Watched);

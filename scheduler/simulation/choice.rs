@@ -1,57 +1,60 @@
-//! Who goes on: at random, or by a plan.
+//! The choosers: which thread runs next, at random or by a plan.
 
 use super::random::Stream;
 use super::set::Set;
 
-/// Says who goes on at each point.
+/// Picks the thread that runs next at each point.
 pub(crate) enum Chooser {
     Random(Random),
     Planned(Planned),
 }
 
-/// A thread is left, now and then, for one of the others.
+/// Leaves the running thread at random for one of the others.
 pub(crate) struct Random {
     stream: Stream,
-    /// Of 65,536 points, so many.
+    /// The number of points, out of 65,536, at which a thread is left.
     rate: u16,
     aside: Option<Aside>,
 }
 
-/// At one of so many points a thread is put aside.
+/// A thread is put aside at one of this many points.
 const ASIDE: usize = 100;
 
-/// Threads that stand still for long, each at one point, while others come far: all the same rate of switches does not do that, and some mistakes show only then.
+/// Threads that are put aside: each stands still at one point for a long time while others make
+/// progress. A uniform rate of switches does not do that, and some bugs show only then.
 #[derive(Default)]
 struct Aside {
     point: u64,
-    /// At which point each may go on. It does so sooner if nobody else can.
+    /// For each thread, the point from which it may run again. It runs earlier if no other thread
+    /// can.
     until: Vec<u64>,
 }
 
-/// A point at which another thread could have gone on.
+/// A point at which another thread could have run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
-    /// The how many-eth of the run.
+    /// The number of the point within the run.
     pub(crate) at: u64,
-    /// Who could have.
+    /// The other ready threads.
     pub(crate) others: Vec<usize>,
-    /// The running one could not go on: to choose is no preemption.
+    /// The running thread waited or gave way, so another choice is no preemption.
     pub(crate) must: bool,
 }
 
-/// Threads run until they have to wait, but for what the plan says.
+/// Runs each thread until it waits or gives way, except at the points of a plan.
 pub(crate) struct Planned {
-    /// At which points who goes on, in their order.
+    /// Pairs of a point and the thread that runs next there, in the order of the points.
     plan: Vec<(u64, usize)>,
     next: usize,
     point: u64,
     choices: Vec<Choice>,
-    /// It has named one who could not go on.
+    /// The plan has named a thread that was not ready.
     misfit: bool,
 }
 
 impl Chooser {
-    /// Seeds differ in how often they leave a thread: at every second point, or at one of some thousand. The odd ones put threads aside, too.
+    /// Makes a random chooser. Seeds differ in how often they leave a thread: from every second
+    /// point to one point in some thousands. Odd seeds put threads aside too.
     pub(crate) fn random(seed: u64) -> Chooser {
         let stream = Stream::new(seed, 0);
         let rate = 1 << (4 + stream.below(12));
@@ -63,7 +66,7 @@ impl Chooser {
         Chooser::Planned(Planned { plan, next: 0, point: 0, choices: Vec::new(), misfit: false })
     }
 
-    /// Who goes on where `me` could.
+    /// Returns the thread that runs next at a point at which `me` could continue.
     pub(super) fn at_point(&mut self, me: usize, others: &Set) -> usize {
         match self {
             Chooser::Random(random) => {
@@ -77,25 +80,26 @@ impl Chooser {
         }
     }
 
-    /// Who goes on where `me` gives way or cannot.
+    /// Returns the thread that runs next when `me` waits or gives way.
     pub(super) fn when_it_must(&mut self, me: usize, others: &Set) -> usize {
         match self {
             Chooser::Random(random) => {
                 random.pass();
                 random.one_of(others)
             }
-            // The next one round the circle, so that none is passed for ever.
+            // Round robin, so that no thread starves.
             Chooser::Planned(planned) => planned.choose(others, true).unwrap_or_else(|| {
                 others
                     .iter()
                     .find(|&other| other > me)
                     .or(others.iter().next())
-                    .expect("somebody can")
+                    .expect("the caller has checked that another thread is ready")
             }),
         }
     }
 
-    /// Whether the plan is not one of this program: it names somebody who could not go on, or points that the run, which has ended, has not come to.
+    /// Returns whether the plan does not fit this program: it has named a thread that was not
+    /// ready, or the run has `ended` before a point of the plan.
     pub(super) fn is_misfit(&self, ended: bool) -> bool {
         match self {
             Chooser::Random(_) => false,
@@ -114,14 +118,14 @@ impl Chooser {
 }
 
 impl Random {
-    /// A point has come.
+    /// Counts a point.
     fn pass(&mut self) {
         if let Some(aside) = &mut self.aside {
             aside.point += 1;
         }
     }
 
-    /// Whether another one goes on though `me` could.
+    /// Decides whether another thread runs although `me` could continue.
     fn leaves(&mut self, me: usize) -> bool {
         self.pass();
         if let Some(aside) = &mut self.aside
@@ -142,7 +146,7 @@ impl Random {
         } else {
             others.iter().filter(is_free).nth(self.stream.below(free))
         };
-        one.expect("one of those who were counted")
+        one.expect("the index is below the number of threads")
     }
 }
 

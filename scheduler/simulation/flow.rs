@@ -1,4 +1,4 @@
-//! A virtual thread as its player sees it: a flow of control that is left and gone on with.
+//! A virtual thread as the simulation sees it: a flow of control that is left and resumed.
 
 use super::panic_count;
 use crate::asm;
@@ -10,21 +10,22 @@ use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Room for a thread's own code, as much as a thread of `std` has; tasks have stacks of their own. Only touched pages cost memory.
+/// The size of a virtual thread's stack, the same as that of a `std` thread. Tasks have their own
+/// stacks. Only touched pages cost memory.
 const STACK: usize = 2 << 20;
 const PAGE: usize = 64 << 10;
 
-/// The stack of a virtual thread: what is below it faults.
+/// The stack of a virtual thread, with a guard below it.
 struct FlowStack(memmap2::MmapMut);
 
 impl FlowStack {
     fn new() -> FlowStack {
         let map = memmap2::MmapOptions::new().len(STACK + PAGE).map_anon();
         let map = map.expect("cygnet: no memory for the stack of a simulated thread");
-        // SAFETY: the lowest part of a mapping that is ours, which nobody uses.
+        // SAFETY: this is the lowest part of a new mapping, and no code uses it.
         let guarded =
             unsafe { libc::mprotect(map.as_ptr().cast_mut().cast(), PAGE, libc::PROT_NONE) };
-        assert_eq!(guarded, 0, "cygnet: no guard for the stack of a simulated thread");
+        assert_eq!(guarded, 0, "cygnet: cannot protect the guard of a simulated thread's stack");
         FlowStack(map)
     }
 
@@ -38,15 +39,15 @@ impl FlowStack {
 }
 
 thread_local! {
-    /// Stacks to be used again.
+    /// The stacks of ended flows, to be reused.
     static STACKS: RefCell<Vec<FlowStack>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether a flow can go on.
+/// The state of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     Ready,
-    /// It could go on, but the machine lets it wait.
+    /// The flow becomes ready at this time, because of a fault or by the machine's decision.
     Late {
         at: Duration,
     },
@@ -59,7 +60,7 @@ pub(super) enum State {
 }
 
 impl State {
-    /// When it goes on at the latest, if the clock lets it.
+    /// Returns the time at which the flow becomes ready by itself, if there is one.
     pub(super) fn until(self) -> Option<Duration> {
         match self {
             State::Late { at } => Some(at),
@@ -69,20 +70,21 @@ impl State {
     }
 }
 
+/// A flow of control: the context of a virtual thread or of the host.
 pub(super) struct Flow {
     context: Context,
     stack: Option<FlowStack>,
-    /// The words that the library keeps for each thread, while it does not run.
+    /// While the flow does not run: the words that the library keeps for each thread.
     words: Cell<(*mut u8, *mut u8)>,
-    /// How many panics of it are under way, while it does not run.
+    /// While the flow does not run: the number of its panics in progress.
     panics: Cell<usize>,
     /// Written by the [`Roster`](super::roster::Roster) alone.
     pub(super) state: Cell<State>,
-    /// Somebody has ended its wait, and not the clock.
+    /// The flow's wait was ended by another thread, not by the clock.
     pub(super) woken: Cell<bool>,
     pub(super) thread: Arc<VirtualThread>,
     body: Cell<Option<Box<dyn FnOnce()>>>,
-    /// What is asked who goes on after its end.
+    /// The simulation, which picks the flow that runs after the end of this one.
     next_after_end: Cell<Option<*const super::Simulation>>,
 }
 
@@ -101,7 +103,7 @@ impl Flow {
         }
     }
 
-    /// One that begins with `body`.
+    /// Makes a flow that begins with `body`.
     pub(super) fn new(
         thread: Arc<VirtualThread>,
         body: Box<dyn FnOnce()>,
@@ -112,7 +114,8 @@ impl Flow {
         std::rc::Rc::new_cyclic(|flow: &std::rc::Weak<Flow>| {
             let data = flow.as_ptr().cast_mut().cast();
             Flow {
-                // SAFETY: the stack is new or has no frames any more; the flow stays where it is until it has ended.
+                // SAFETY: the stack is new, or has no frames any more. The flow is not moved before
+                // it has ended.
                 context: unsafe { Context::on_part(bottom, top, top, enter, data) },
                 stack: Some(stack),
                 thread,
@@ -123,16 +126,16 @@ impl Flow {
         })
     }
 
-    /// Leaves this flow for another one, and comes back when somebody leaves for this one.
+    /// Leaves this flow for another one. Returns when a flow is left for this one.
     ///
     /// # Safety
-    /// This flow runs, the other one is suspended or new, and both stay.
+    /// This flow is running, the other one is suspended or new, and both stay alive until then.
     pub(super) unsafe fn leave_for(&self, other: &Flow) {
         self.words.set((asm::thread_word(), asm::nesting_word()));
         asm::set_thread_word(ptr::null_mut());
         asm::set_nesting_word(ptr::null_mut());
         self.panics.set(panic_count::exchange(0));
-        // SAFETY: the caller's contract is the one of `switch`.
+        // SAFETY: this flow is running, the other one is suspended or new, and both stay alive.
         unsafe { self.context.switch(&other.context) };
         panic_count::exchange(self.panics.get());
         let (thread, chain) = self.words.get();
@@ -140,7 +143,7 @@ impl Flow {
         asm::set_nesting_word(chain);
     }
 
-    /// Keeps the stack of a flow that has ended for another one.
+    /// Keeps the stack of an ended flow, to be reused.
     pub(super) fn recycle(mut self) {
         debug_assert_eq!(self.state.get(), State::Ended);
         #[cfg(cygnet_tsan)]
@@ -148,7 +151,7 @@ impl Flow {
         STACKS.with_borrow_mut(|stacks| stacks.extend(self.stack.take()));
     }
 
-    /// The thread's own name, or one made of its number.
+    /// Returns the thread's name, or one made from its number.
     pub(super) fn name(&self) -> String {
         self.thread.name.clone().unwrap_or_else(|| format!("thread {}", self.thread.number))
     }
@@ -156,7 +159,7 @@ impl Flow {
     pub(super) fn describe(&self) -> String {
         let name = self.name();
         match self.state.get() {
-            State::Ready | State::Late { .. } => format!("{name} could go on"),
+            State::Ready | State::Late { .. } => format!("{name} is ready"),
             State::Ended => format!("{name} has ended"),
             State::Waiting { place, until: None, .. } => format!("{name} waits at {place}"),
             State::Waiting { place, until: Some(until), .. } => {
@@ -166,18 +169,19 @@ impl Flow {
     }
 }
 
-/// Where every virtual thread begins.
+/// The entry function of every virtual thread.
 unsafe extern "C" fn enter(data: *mut u8, message: usize) {
-    // SAFETY: `data` is the flow that has just begun, which stays until its end.
+    // SAFETY: `data` is the flow that has just begun, which stays alive until its end.
     let flow = unsafe { &*data.cast::<Flow>() };
-    // SAFETY: the first thing it does.
+    // SAFETY: this is the first action of the flow.
     unsafe { flow.context.arrive(message) };
     let body = flow.body.take().expect("a flow begins once");
     body();
     flow.thread.end();
-    let simulation = flow.next_after_end.get().expect("set when it was made");
-    // SAFETY: the host keeps it until all flows have ended.
+    let simulation = flow.next_after_end.get().expect("a flow of a thread has its simulation");
+    // SAFETY: the host keeps the simulation until all flows have ended.
     let next = unsafe { (*simulation).end_of_flow() };
-    // SAFETY: no frame of this flow is used again; the other one is suspended or new, and stays.
+    // SAFETY: no frame of this flow is used again. The next flow is suspended or new, and stays
+    // alive.
     unsafe { flow.context.leave(&(*next).context) }
 }

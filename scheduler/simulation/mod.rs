@@ -1,33 +1,55 @@
-//! The scheduler on one OS thread, with every choice from a seed.
+//! The scheduler on one OS thread, with every choice made from a seed.
 //!
-//! A [`Simulation`] is the [controller](crate::shim::Controller) of the thread that runs it. It plays **virtual threads**: the one that runs the test, the workers of
-//! each runtime that the test makes, the threads for blocking calls, and those that the test starts by `cygnet::sim::thread`. Nothing of the scheduler
-//! knows of it: the very same code runs, on the simulation face of the [shim](crate::shim).
+//! A [`Simulation`] is the [controller](crate::shim::Controller) of the OS thread that runs it. It
+//! runs **virtual threads**: the test, the workers of each runtime that the test makes, the threads
+//! for blocking calls, and the threads that the test starts with `cygnet::sim::thread`. The
+//! scheduler does not know of the simulation: the same code runs on the simulation face of the
+//! [shim](crate::shim).
+//!
+//! | file | |
+//! | --- | --- |
+//! | `flow` | a virtual thread as a flow of control, with its stack |
+//! | `roster` | the virtual threads of a run, and the state of each |
+//! | `steps` | which thread runs next, and the clock |
+//! | `choice` | the choosers: random, or by a plan |
+//! | `machine` | the model of a machine, which decides instead of a chooser |
+//! | `panic_count` | `std`'s count of panics, one for each virtual thread |
+//! | `trace`, `progress` | the last switches; how far a run is, for another OS thread |
+//! | `random`, `set` | seeded numbers; sets of threads |
 //!
 //! # Flows
 //!
-//! A virtual thread is a [flow](flow::Flow) with a stack of its own, that of an OS thread elsewhere. What it runs may lie on other stacks: a worker runs tasks on
-//! theirs. To leave a virtual thread is to save where it is, on whichever stack, with the two words that the library keeps for each thread and the
-//! standard library's [count of its panics](panic_count); to go on is to put these back. So a switch between virtual threads may happen inside any function of the library that touches an atomic, while the switches of
-//! the scheduler itself, between coroutines, happen as always.
+//! A virtual thread is a [flow](flow::Flow) with its own stack, which stands for the stack of an OS
+//! thread. Its code may run on other stacks: a worker runs tasks on theirs. To leave a virtual
+//! thread, the simulation saves its context, on whichever stack it is, with the two words that the
+//! library keeps for each thread and the standard library's [count of its panics](panic_count). To
+//! resume it, the simulation restores all of these. So a switch between virtual threads may happen
+//! inside any function of the library that touches an atomic. The scheduler's own switches, between
+//! coroutines, happen as usual.
 //!
-//! The *host* is the flow that has called [`Simulation::run`]. It goes on when all virtual threads have ended, or at the first failure. After a failure
-//! the others are never continued: their stacks hold live frames, and are leaked.
+//! The *host* is the flow that has called [`Simulation::run`]. It resumes when all virtual threads
+//! have ended, or at the first failure. After a failure the other flows are never resumed. Their
+//! stacks hold live frames, and are leaked.
 //!
 //! # Choices
 //!
-//! At each *point* (an access to an atomic or a lock) the [chooser](choice::Chooser) says who goes on: the running thread, or another one that is ready. Where the running one has
-//! to wait, or gives way, it says which one of the others. The chooser, the program's own random numbers, and the faults draw from three streams of
-//! one seed; so do the same program and the same seed give the same run, whatever the machine does.
+//! At each *point* (an access to an atomic or a lock) the [chooser](choice::Chooser) picks the
+//! thread that runs next: the running thread, or another one that is ready. If the running thread
+//! waits or gives way, the chooser picks one of the others. The chooser, the program's own random
+//! numbers, and the faults draw from three streams of one seed. So the same program with the same
+//! seed gives the same run, on any machine.
 //!
 //! # Time
 //!
-//! A step takes ten nanoseconds, a turn of a loop that waits for others a microsecond, a chunk of a parallel loop that is timed what the seed says. When nobody is ready it is the time at which the first one
-//! wants to go on. When nobody wants to, the run is at its end: a *deadlock*, if some virtual thread has not ended.
+//! A step takes ten nanoseconds, and a turn of a loop that waits for other threads takes a
+//! microsecond. The time of a chunk of a timed parallel loop comes from the seed. If no thread is
+//! ready, the clock jumps to the earliest time until which a thread waits. If there is no such time
+//! either, the run is over. It is a *deadlock* if some virtual thread has not ended.
 //!
-//! # What it does not see
+//! # What a simulation does not see
 //!
-//! Weak memory orderings (loom's business), and what virtual threads do to each other past the shim: see [`crate::shim`].
+//! Weak memory orderings (loom checks these), and effects of virtual threads on each other that
+//! bypass the shim: see [`crate::shim`].
 
 mod choice;
 mod flow;
@@ -67,7 +89,7 @@ const PROCESSORS: usize = 4;
 /// The longest time of a chunk of a parallel loop.
 const LONG: Duration = Duration::from_secs(1);
 
-/// How often each fault happens, of 65,536 times that it could.
+/// How often each fault happens, out of 65,536 opportunities.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct FaultRates {
     pub(crate) steal: u16,
@@ -77,58 +99,59 @@ pub(crate) struct FaultRates {
     pub(crate) thread: u16,
     /// The clock jumps by up to a second, at a step.
     pub(crate) clock: u16,
-    /// A thread that is woken goes on up to a millisecond later.
+    /// A woken thread becomes ready up to a millisecond later.
     pub(crate) late_wake: u16,
-    /// A thread stands still for up to ten milliseconds, at a step.
+    /// A thread stalls for up to ten milliseconds, at a step.
     pub(crate) stall: u16,
 }
 
-/// How a run goes.
+/// The configuration of a run.
 pub(crate) struct Config {
     pub(crate) seed: u64,
     pub(crate) chooser: Chooser,
     pub(crate) faults: FaultRates,
     pub(crate) bug: Option<Bug>,
-    /// More steps are a livelock.
+    /// A run with more steps counts as a livelock.
     pub(crate) most_steps: u64,
-    /// A machine that decides who runs and how long everything takes, instead of the chooser.
+    /// A machine model that decides, instead of the chooser, which thread runs and how long each
+    /// step takes.
     pub(crate) machine: Option<Shape>,
-    /// Whether the last switches are remembered with the calls that led to them.
+    /// Whether the trace keeps a backtrace of each of the last switches.
     pub(crate) keeps_calls: bool,
-    /// For who looks on.
+    /// The progress of the run, to be read by other OS threads.
     pub(crate) progress: Arc<Progress>,
 }
 
-/// Why a run did not come to its end.
+/// The reason why a run did not complete.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The test has panicked.
     Panicked(Box<dyn Any + Send>),
-    /// Nobody can go on.
+    /// No thread can ever run again, and some have not ended.
     Deadlock,
-    /// It does not come to an end.
+    /// The run took more steps than allowed.
     TooManySteps,
-    /// It is not the run that the plan is made for.
+    /// The plan does not fit this run.
     Misfit,
 }
 
-/// What a run came to.
+/// The result of a run.
 pub(crate) struct Report {
     pub(crate) failure: Option<Failure>,
     pub(crate) trace: Trace,
     pub(crate) steps: u64,
-    /// Faults that have happened.
+    /// The number of faults that were injected.
     pub(crate) faults: u64,
     pub(crate) time: Duration,
     /// The names of the virtual threads.
     pub(crate) names: Vec<String>,
-    /// The test itself has come to its end, and others have not.
+    /// The test function has returned. Other threads may not have ended.
     pub(crate) returned: bool,
-    /// What each one does that has not ended.
+    /// Descriptions of the waits that were told of, and of each thread that has not ended.
     pub(crate) left: Vec<String>,
-    /// The choices that were made, if the chooser keeps them.
+    /// The choices that the run offered, if the chooser keeps them.
     pub(crate) choices: Vec<Choice>,
-    /// Where the time has gone, if the run had a machine.
+    /// How the time was spent, if the run had a machine.
     pub(crate) tally: Option<Tally>,
 }
 
@@ -137,12 +160,12 @@ pub(crate) struct Simulation {
     host: Flow,
     roster: Roster,
     chooser: RefCell<Chooser>,
-    /// For what the program asks for.
+    /// The random numbers of the program.
     randomness: Stream,
     faults: Stream,
     rates: FaultRates,
     bug: Option<Bug>,
-    /// Faults that have happened.
+    /// The number of faults that were injected.
     happened: Cell<u64>,
     clock: Cell<Duration>,
     /// With a machine, the clock is that of the running thread, and the chooser is not asked.
@@ -150,34 +173,42 @@ pub(crate) struct Simulation {
     steps: Cell<u64>,
     most_steps: u64,
     progress: Arc<Progress>,
-    /// Turns in a fork list that somebody has given way though nobody else was ready.
+    /// The number of consecutive turns in which the running thread gave way and no other thread was
+    /// ready.
     alone: Cell<u32>,
     numbers: RefCell<BTreeMap<usize, u64>>,
-    /// Who says what they wait for.
+    /// The waits that threads have described.
     waits: RefCell<BTreeMap<u64, Wait>>,
     trace: RefCell<Trace>,
     failure: RefCell<Option<Failure>>,
-    /// At a failure: what is waited for.
+    /// After a failure: the descriptions of the waits.
     left: RefCell<Vec<String>>,
 }
 
-/// A wait that somebody has told of.
+/// A wait, with a description by the thread that waits.
 struct Wait {
     flow: usize,
     describe: Box<dyn Fn() -> String>,
 }
 
 impl Simulation {
-    /// Runs `test` as the first virtual thread, and all that it starts.
+    /// Runs `test` as the first virtual thread, with all threads that it starts.
     ///
     /// # Panics
-    /// In another simulation, and on a worker.
+    /// If called inside another simulation, or on a worker.
     pub(crate) fn run<'a>(config: Config, test: Box<dyn FnOnce() + 'a>) -> Report {
-        // SAFETY: it is called in this call. Where it does not return in it, its frame never goes on, and nothing in it is dropped.
+        // SAFETY: `test` is called, or dropped, within this call. If the call of `test` does not
+        // return, its frame is never resumed, and nothing in the frame is dropped.
         let test: Box<dyn FnOnce()> = unsafe { std::mem::transmute(test) };
-        assert!(Worker::current().is_none(), "cygnet: a simulation is started by a task");
-        // Before anything of this one is there: the other one goes on after the panic.
-        assert!(!is_simulated(), "cygnet: a simulation is started inside another one");
+        assert!(
+            Worker::current().is_none(),
+            "cygnet: a simulation must not be started inside a task"
+        );
+        // This panics before the new simulation exists, because the outer one continues.
+        assert!(
+            !is_simulated(),
+            "cygnet: a simulation must not be started inside another simulation"
+        );
         panic_count::find();
         let simulation = Rc::new(Simulation {
             host: Flow::of_host(),
@@ -201,7 +232,7 @@ impl Simulation {
             left: RefCell::default(),
         });
         simulation.progress.begin();
-        // One for all workers: it belongs to the OS thread.
+        // One alternate signal stack for all workers, because it belongs to the OS thread.
         let _alternate = AltStack::install().ok();
         let weak = Rc::downgrade(&simulation);
         let body = move || {
@@ -213,7 +244,8 @@ impl Simulation {
         let first = simulation.add(Some("test".to_owned()), Box::new(body));
         let flow = simulation.roster.flow(first);
         install(Some(Rc::clone(&simulation) as Rc<dyn Controller>));
-        // SAFETY: the host runs; the flow is new.
+        // SAFETY: the host is running, and the flow is new. Both are alive until the end of the
+        // run.
         unsafe { simulation.host.leave_for(&flow) };
         drop(flow);
         install(None);
@@ -226,7 +258,7 @@ impl Simulation {
         if self.chooser.borrow().is_misfit(failure.is_none()) {
             failure = Some(Failure::Misfit);
         }
-        // Who has panicked is said elsewhere.
+        // A thread that has panicked is left out: the failure reports it.
         let panicked = matches!(failure, Some(Failure::Panicked(_))).then(|| self.roster.running());
         let left = flows
             .iter()
@@ -236,13 +268,13 @@ impl Simulation {
         let left = self.left.take().into_iter().chain(left).collect();
         let names = flows.iter().map(|flow| flow.name()).collect();
         let told = self.waits.borrow();
-        debug_assert!(failure.is_some() || told.is_empty(), "all have ended, and somebody waits");
+        debug_assert!(failure.is_some() || told.is_empty(), "a wait is left after a complete run");
         drop(told);
         let returned = flows.first().is_some_and(|flow| flow.state.get() == State::Ended);
         for flow in flows {
             match Rc::try_unwrap(flow) {
                 Ok(flow) if flow.state.get() == State::Ended => flow.recycle(),
-                // Its stack holds frames that will never go on, and that may refer to anything.
+                // Its stack holds frames that are never resumed, and that may refer to anything.
                 Ok(flow) => std::mem::forget(flow),
                 Err(flow) => std::mem::forget(flow),
             }
@@ -263,9 +295,10 @@ impl Simulation {
         }
     }
 
-    /// Writes down what those wait for who have told of it, before their stacks are left for ever.
+    /// Stores the descriptions of the waits, before the stacks of the waiting threads are
+    /// abandoned.
     fn remember_waits(&self) {
-        // What they read must not lead to another choice.
+        // A description may read atomics, which must not lead to another choice.
         let controller = install(None);
         let (waits, flows) = (self.waits.borrow(), self.roster.all());
         let texts = waits
@@ -285,20 +318,20 @@ impl Simulation {
         self.roster.add(flow)
     }
 
-    /// Ends the run. Nobody comes back.
+    /// Ends the run with a failure. No virtual thread is resumed.
     fn fail(&self, failure: Failure) -> ! {
         self.failure.borrow_mut().get_or_insert(failure);
         self.remember_waits();
         let me = self.roster.flow(self.roster.running());
-        // SAFETY: the running flow, and the host, which is suspended.
+        // SAFETY: `me` is the running flow, and the host is suspended. Both are alive.
         unsafe { me.leave_for(&self.host) };
-        unreachable!("a run that has failed goes on");
+        unreachable!("a thread was resumed after the run had failed");
     }
 }
 
 impl Controller for Simulation {
     fn point(&self, place: &'static Location<'static>) {
-        // It may be making the text of its panic: see `panic_count`.
+        // A panicking thread may be formatting its message: see `panic_count`.
         if !std::thread::panicking() {
             self.step(Leaves::Freely, place);
         }
@@ -350,9 +383,10 @@ impl Controller for Simulation {
     }
 
     fn computed(&self, items: usize) {
-        // On a machine the program says what it computes, by `sim::compute`.
+        // With a machine, only `sim::compute` takes time.
         if self.machine.is_none() {
-            // Another time at each call: who makes the next chunk as long as this one was short would otherwise never come to an end of one.
+            // The time per item differs at each call. With one short time, a loop that makes its
+            // next chunk longer when this one was short would never come to the end of a chunk.
             let each = 1 << (self.randomness.next() % 13);
             let all = Duration::from_nanos((items as u64).saturating_mul(each));
             self.clock.set(self.clock.get() + all.min(LONG));

@@ -1,4 +1,4 @@
-//! How far a run has come, for who looks on from another OS thread.
+//! The progress of a run, to be read from another OS thread.
 
 use crate::scheduler::worker::Worker;
 use std::panic::Location;
@@ -14,7 +14,7 @@ pub(crate) struct Progress {
     steps: AtomicU64,
     running: AtomicUsize,
     place: Place,
-    /// Where the task was spawned that has taken the last step; null for a thread.
+    /// The place where the task that took the last step was spawned. Null if no task took it.
     task: Place,
     names: Mutex<Vec<String>>,
 }
@@ -28,33 +28,33 @@ impl Progress {
         self.names.lock().unwrap_or_else(PoisonError::into_inner).push(name);
     }
 
-    /// A step of the thread that runs.
+    /// Notes a step of the running thread.
     pub(super) fn step(&self, place: &'static Location<'static>) {
         let task = Worker::current().and_then(Worker::task);
-        // SAFETY: the running task.
+        // SAFETY: this is the running task, so its record is alive.
         let spawned_at =
             task.map_or(ptr::null(), |task| ptr::from_ref(unsafe { task.as_ref() }.spawned_at));
         self.task.store(spawned_at.cast_mut(), Ordering::Relaxed);
         self.place.store(ptr::from_ref(place).cast_mut(), Ordering::Relaxed);
-        // One thread writes.
+        // Not an atomic update: only this thread writes the number.
         self.steps.store(self.steps.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Another thread goes on.
+    /// Notes a switch to another thread.
     pub(super) fn switch(&self, to: usize) {
         self.running.store(to, Ordering::Relaxed);
     }
 
-    /// Steps of all runs so far.
+    /// Returns the number of steps of all runs so far.
     pub(crate) fn steps(&self) -> u64 {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// Who has taken the last step, or has been let go on after it, and where it was.
+    /// Describes the running thread and the place of the last step.
     pub(crate) fn last(&self) -> String {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let name = names.get(self.running.load(Ordering::Relaxed)).map_or("?", String::as_str);
-        // SAFETY: null, or a place of the program's.
+        // SAFETY: the pointer is null, or came from a `&'static Location`.
         let place = |place: &Place| unsafe { place.load(Ordering::Relaxed).as_ref() };
         let task =
             place(&self.task).map_or(String::new(), |at| format!(", in a task spawned at {at}"));

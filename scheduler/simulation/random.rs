@@ -1,12 +1,14 @@
-//! Numbers from a seed.
+//! Random numbers from a seed.
 
 use std::cell::Cell;
 
-/// A stream of numbers (SplitMix64; Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014).
+/// A stream of random numbers (SplitMix64; Steele, Lea, Flood: Fast Splittable Pseudorandom Number
+/// Generators, 2014).
 pub(super) struct Stream(Cell<u64>);
 
 impl Stream {
-    /// Different streams of one seed have nothing to do with each other.
+    /// Makes stream number `stream` of `seed`. The streams of one seed are independent of each
+    /// other.
     pub(super) fn new(seed: u64, stream: u64) -> Stream {
         let stream = Stream(Cell::new(seed ^ stream.wrapping_mul(0xd1b5_4a32_d192_ed03)));
         stream.next();
@@ -22,12 +24,12 @@ impl Stream {
         z ^ (z >> 31)
     }
 
-    /// Whether something happens that does so `rate` times of 65,536.
+    /// Returns `true` with a probability of `rate` in 65,536.
     pub(super) fn happens(&self, rate: u16) -> bool {
         (self.next() & 0xffff) < u64::from(rate)
     }
 
-    /// One of so many.
+    /// Returns a number below `count`.
     pub(super) fn below(&self, count: usize) -> usize {
         (self.next() % count as u64) as usize
     }

@@ -1,7 +1,10 @@
-//! The virtual threads of a run: who runs, who could, who waits for what, and until when.
+//! The virtual threads of a run: which one runs, which are ready, and what each of the others waits
+//! for, and until when.
 //!
-//! A step is taken at each access to an atomic, and must cost the same however many threads there are. So what it asks is kept up to date where states
-//! change, which is seldom: all changes go through [`Roster::set`], and nobody else writes to the state of a flow.
+//! A step is taken at each access to an atomic, and its cost must not depend on the number of
+//! threads. So the answers that a step needs are kept up to date where states change, which is
+//! rare. Every change of a state goes through [`Roster::set`]; no other code writes the state of a
+//! flow.
 
 use super::flow::{Flow, State};
 use super::set::Set;
@@ -14,11 +17,12 @@ use std::time::Duration;
 pub(super) struct Roster {
     flows: RefCell<Vec<Rc<Flow>>>,
     running: Cell<usize>,
-    /// Who could go on; the running one is not among them.
+    /// The ready threads, without the running one.
     others: RefCell<Set>,
-    /// Who waits, by what for: each word of memory with the threads that wait there, in order.
+    /// The waiting threads, as pairs of the word waited for and the thread.
     waiting: RefCell<BTreeSet<(usize, usize)>>,
-    /// Nobody's time comes before this; it may be too early, as who is woken leaves it as it is.
+    /// No thread is due before this time. It may be too early, because a wake-up does not update
+    /// it.
     due: Cell<Duration>,
 }
 
@@ -49,7 +53,7 @@ impl Roster {
         Rc::clone(&self.flows.borrow()[index])
     }
 
-    /// A new one, which is ready. The first one is the first to run.
+    /// Adds a new flow, which is ready. The first flow runs first.
     pub(super) fn add(&self, flow: Rc<Flow>) -> usize {
         let index = self.flows.borrow().len();
         self.flows.borrow_mut().push(flow);
@@ -59,6 +63,7 @@ impl Roster {
         index
     }
 
+    /// Changes the state of a thread.
     pub(super) fn set(&self, index: usize, state: State) {
         let before = self.flows.borrow()[index].state.replace(state);
         match before {
@@ -74,24 +79,25 @@ impl Roster {
         self.due.set(state.until().map_or(self.due.get(), |until| until.min(self.due.get())));
     }
 
-    /// Who could go on instead of the running one.
+    /// Returns the ready threads, without the running one.
     pub(super) fn others(&self) -> Ref<'_, Set> {
         self.others.borrow()
     }
 
-    /// Whether the running one could go on.
+    /// Returns whether the running thread is ready.
     pub(super) fn is_ready(&self) -> bool {
         self.flows.borrow()[self.running.get()].state.get() == State::Ready
     }
 
-    /// The running one, which is about to be left, is among those who could go on, if it could.
+    /// Adds the running thread, which is about to be left, to the other ready threads, if it is
+    /// ready.
     pub(super) fn readmit(&self) {
         if self.is_ready() {
             self.others.borrow_mut().insert(self.running.get());
         }
     }
 
-    /// Those whose time has come could go on.
+    /// Makes all threads ready that are due at `now`.
     pub(super) fn wake_due(&self, now: Duration) {
         if now < self.due.get() {
             return;
@@ -106,18 +112,18 @@ impl Roster {
         self.due.set(self.first_due().unwrap_or(Duration::MAX));
     }
 
-    /// When the first one's time comes, if anybody's does.
+    /// Returns the earliest time at which a thread is due, if there is one.
     pub(super) fn first_due(&self) -> Option<Duration> {
         self.flows.borrow().iter().filter_map(|flow| flow.state.get().until()).min()
     }
 
-    /// Those who wait for this word, in order.
+    /// Returns the threads that wait for this word, in order.
     pub(super) fn waiting_for(&self, on: usize) -> Vec<usize> {
         let waiting = self.waiting.borrow();
         waiting.range((on, 0)..=(on, usize::MAX)).map(|&(_, index)| index).collect()
     }
 
-    /// From now on this one runs.
+    /// Makes `next` the running thread.
     pub(super) fn runs(&self, next: usize) {
         let before = self.running.replace(next);
         if self.flows.borrow()[before].state.get() == State::Ready {

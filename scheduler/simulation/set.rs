@@ -1,6 +1,6 @@
 //! Sets of virtual threads.
 
-/// Threads by their numbers, a bit for each.
+/// A set of thread numbers, with one bit for each.
 #[derive(Default)]
 pub(super) struct Set {
     words: Vec<u64>,
@@ -36,10 +36,10 @@ impl Set {
         self.len == 0
     }
 
-    /// In order.
+    /// Iterates over the threads in ascending order.
     pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
-            // Each without the lowest bit of the one before.
+            // Each word is the one before without its lowest bit.
             let rest = std::iter::successors(Some(word), |word| Some(word & word.wrapping_sub(1)));
             let rest = rest.take_while(|&word| word != 0);
             rest.map(move |word| at * 64 + word.trailing_zeros() as usize)
@@ -52,7 +52,7 @@ mod tests {
     use super::Set;
 
     #[test]
-    fn it_has_what_was_put_in_and_not_taken_out_in_order() {
+    fn a_set_has_the_threads_inserted_and_not_removed_in_order() {
         let mut set = Set::default();
         assert!(set.is_empty() && !set.contains(0) && !set.contains(1000));
         for thread in [130, 0, 63, 64, 7, 64] {

@@ -9,26 +9,26 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// What a step takes.
+/// The time of a step.
 const STEP: Duration = Duration::from_nanos(10);
-/// What a turn of a loop takes that waits for others.
+/// The time of a turn of a loop that waits for other threads.
 const TURN: Duration = Duration::from_micros(1);
 
-/// The longest jump of the clock, delay of a wake, and standstill of a thread.
+/// The longest jump of the clock, delay of a wake-up, and stall of a thread.
 const JUMP: Duration = Duration::from_secs(1);
 const LATE: Duration = Duration::from_millis(1);
 const STALL: Duration = Duration::from_millis(10);
 
-/// What the running thread does at a point.
+/// How the running thread comes to a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaves {
-    /// It could go on.
+    /// The thread can continue.
     Freely,
-    /// Others come first, if there are any.
+    /// The thread gives way to another one, if one is ready.
     GivesWay,
-    /// It cannot go on.
+    /// The thread waits.
     Blocked,
-    /// The machine does not let it go on.
+    /// A fault stalls the thread.
     Stalled,
 }
 
@@ -44,7 +44,10 @@ impl Leaves {
 }
 
 impl Simulation {
-    /// Those whose time has come could go on. If nobody could, and the running thread is to be left, time flies.
+    /// Makes the threads ready that are due. If no other thread is ready, and the running thread is
+    /// to be left, moves the clock to the earliest time at which a thread is due. If the running
+    /// thread gives way, the clock moves by a turn instead, which doubles in length at each
+    /// consecutive turn. It moves no further than that time, but at least by one plain turn.
     fn see_to_clock(&self, leaves: Leaves) {
         let now = self.clock.get();
         self.roster.wake_due(now);
@@ -61,7 +64,7 @@ impl Simulation {
             let later = now + TURN * (1 << turns.min(20));
             Some(due.map_or(later, |due| later.min(due.max(now + TURN))))
         } else {
-            // The running one's time may have come already.
+            // The running thread itself may have become due above.
             due.filter(|_| !self.roster.is_ready()).map(|due| due.max(now))
         };
         if let Some(later) = later {
@@ -73,20 +76,20 @@ impl Simulation {
         }
     }
 
-    /// Whether what does so at this rate goes wrong now.
+    /// Decides, at this rate, whether a fault happens now.
     pub(super) fn goes_wrong(&self, rate: u16) -> bool {
         let happens = rate > 0 && self.faults.happens(rate);
         self.happened.set(self.happened.get() + u64::from(happens));
         happens
     }
 
-    /// How long something takes that goes wrong at this rate; mostly it does not.
+    /// Decides, at this rate, whether a delay happens now, and returns its length.
     pub(super) fn delay(&self, rate: u16, longest: Duration) -> Option<Duration> {
         let happens = self.goes_wrong(rate);
         happens.then(|| Duration::from_nanos(self.faults.next() % longest.as_nanos() as u64))
     }
 
-    /// Somebody goes on; comes back when it is the running thread's turn again.
+    /// Takes a step: runs the next thread. Returns when the calling thread runs again.
     pub(super) fn step(&self, leaves: Leaves, place: &'static Location<'static>) {
         let steps = self.steps.get() + 1;
         self.steps.set(steps);
@@ -169,8 +172,8 @@ impl Simulation {
         self.go_on_with(me, next);
     }
 
-    /// Returns the thread that runs next on the machine, and sets the clock to its time. That may be
-    /// `me`, the thread whose code ran last. Returns `None` if no thread can ever run again.
+    /// Returns the thread that runs next on the machine, and sets the clock to its time. That may
+    /// be `me`, the thread whose code ran last. Returns `None` if no thread can ever run again.
     fn next_of_machine(&self, machine: &RefCell<Machine>, me: usize) -> Option<usize> {
         loop {
             let next = machine.borrow_mut().next(me);
@@ -219,15 +222,18 @@ impl Simulation {
         }
     }
 
+    /// Switches from the running thread `me` to `next`.
     pub(super) fn go_on_with(&self, me: usize, next: usize) {
         let (me, next_flow) = (self.roster.flow(me), self.roster.flow(next));
         self.roster.runs(next);
         self.progress.switch(next);
-        // SAFETY: the one runs, the other one is ready, and so suspended or new.
+        // SAFETY: `me` is running, and `next` is ready, so it is suspended or new. The roster keeps
+        // both.
         unsafe { me.leave_for(&next_flow) };
     }
 
-    /// The running flow has come to its end: somebody else goes on, or the host. Called on its stack, with nothing left on it.
+    /// Ends the running flow, and returns the flow that runs next: another thread, or the host.
+    /// Called on the stack of the ending flow, where nothing else is left.
     pub(super) fn end_of_flow(&self) -> *const Flow {
         let me = self.roster.running();
         self.roster.set(me, State::Ended);

@@ -1,23 +1,23 @@
-//! What has happened in a run: its switches, and a sum of all steps.
+//! The trace of a run: its last switches, and a hash of all steps.
 
 use std::backtrace::Backtrace;
 use std::collections::VecDeque;
 use std::panic::Location;
 use std::time::Duration;
 
-/// Switches that are kept: the last ones say why a run has failed.
+/// The number of switches that are kept. The last ones show why a run has failed.
 const KEPT: usize = 64;
 
-/// Why a virtual thread was left.
+/// The reason why a virtual thread was left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     Preempted,
     GaveWay,
     Waits,
-    /// The machine has let it stand still.
+    /// A fault has stalled the thread.
     Stalled,
     Ended,
-    /// And nobody can go on.
+    /// The thread cannot continue, and no other thread can run: a deadlock.
     Stuck,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Event {
     pub(crate) step: Step,
     pub(crate) place: &'static Location<'static>,
     pub(crate) to: usize,
-    /// Those that led here, if they are kept.
+    /// The backtrace of the switch, if backtraces are kept.
     pub(crate) calls: Option<Backtrace>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Event {
 pub(crate) struct Trace {
     events: VecDeque<Event>,
     keeps_calls: bool,
-    /// FNV-1a, by words.
+    /// FNV-1a over words.
     hash: u64,
 }
 
@@ -51,11 +51,12 @@ impl Trace {
         self.hash = (self.hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
     }
 
-    /// A step after which the same thread goes on.
+    /// Adds a step after which the same thread continues.
     pub(super) fn pass(&mut self, thread: usize, place: &Location<'_>) {
         self.mix(u64::from(place.line()) << 32 | u64::from(place.column()) << 16 | thread as u64);
     }
 
+    /// Adds a switch.
     pub(super) fn add(&mut self, mut event: Event) {
         self.pass(event.from, event.place);
         self.mix(event.time.as_nanos() as u64);
@@ -67,12 +68,13 @@ impl Trace {
         self.events.push_back(event);
     }
 
-    /// The same for runs in which the same has happened at the same places and times.
+    /// Returns the hash of all steps. Runs with the same steps at the same places and times have
+    /// the same hash.
     pub(crate) fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// The last switches.
+    /// Returns the last switches.
     pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
         self.events.iter()
     }

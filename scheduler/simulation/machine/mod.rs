@@ -38,7 +38,8 @@ use std::time::Duration;
 const BETWEEN: u64 = 1;
 /// A time that no clock of a machine reaches: 292 years.
 const FAR: u64 = u64::MAX / 2;
-/// How many turns a thread looks at a lock before it sleeps, as those of `std` do on Linux.
+/// The number of turns for which a thread spins on a held lock before it sleeps, the same as in
+/// `std` on Linux.
 pub(super) const SPINS: u32 = 100;
 
 /// The cores of a machine and its prices in nanoseconds, as `sim::Machine` documents them.
@@ -299,7 +300,8 @@ impl Machine {
         thread.account.searches(begins, thread.clock);
     }
 
-    /// `me` computes for `time`, or until its slice ends if `ends_slice`. Returns the time that is left.
+    /// `me` computes for `time`, or until its slice ends if `ends_slice`. Returns the time that is
+    /// left.
     pub(super) fn computes(&mut self, me: usize, time: u64, ends_slice: bool) -> u64 {
         let slice = self.shape.slice;
         let thread = &mut self.threads[me];
@@ -352,7 +354,8 @@ impl Machine {
         self.shape.barrier
     }
 
-    /// The end of the run, by the latest clock. It need not be the clock of the thread that ended last.
+    /// Returns the end of the run, by the latest clock. The thread that ended last may have an
+    /// earlier one.
     pub(super) fn end(&self) -> Duration {
         Duration::from_nanos(self.latest())
     }
@@ -361,7 +364,7 @@ impl Machine {
         self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0)
     }
 
-    /// All that it has counted.
+    /// Returns all that the machine has counted.
     pub(super) fn tally(&self) -> Tally {
         let end = self.latest();
         let accounts = self.threads.iter().map(|thread| thread.account.closed(end)).collect();
