@@ -22,7 +22,7 @@ pub enum Reason {
     RuntimeShutDown,
     /// The shutdown's grace period is over.
     GraceOver,
-    /// The thread is unwinding, and code must not suspend during an unwind. The task itself may not
+    /// The thread is unwinding, and code must not suspend during an unwind. The task itself need not
     /// be cancelled.
     Unwinding,
 }

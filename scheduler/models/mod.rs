@@ -1,4 +1,16 @@
-//! Loom models of the protocols of this layer, one file each; run by ci/loom.sh.
+//! Loom models of the protocols of this layer; run by ci/loom.sh.
+//!
+//! | file | |
+//! | --- | --- |
+//! | `cancel` | cancels: against a wait, a link, a query, a handle, the end of a node |
+//! | `fork_list` | the fork list: owner against thieves |
+//! | `hook` | hooks, watchers, and queries after the end of a task |
+//! | `idle` | sleepers, searchers and wakers |
+//! | `inbox` | the inbox of a worker, and the wake-up of the worker |
+//! | `private_deque` | the private deque: owner against thieves and sleepers |
+//! | `requests` | requests for work to a private deque and a fork list |
+//! | `root` | the end of a runtime |
+//! | `rundown` | run-down protection |
 //!
 //! The code that connects the protocols (`Worker`, `Searcher`) needs stacks, threads and a clock. A
 //! model that depends on such code repeats the few lines that matter, and names the function.

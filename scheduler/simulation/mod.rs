@@ -147,7 +147,7 @@ pub(crate) struct Report {
     pub(crate) names: Vec<String>,
     /// The test function has returned. Other threads may not have ended.
     pub(crate) returned: bool,
-    /// Descriptions of the waits that were told of, and of each thread that has not ended.
+    /// Texts about the waits that threads have described, and about each thread that has not ended.
     pub(crate) left: Vec<String>,
     /// The choices that the run offered, if the chooser keeps them.
     pub(crate) choices: Vec<Choice>,
@@ -383,7 +383,7 @@ impl Controller for Simulation {
     }
 
     fn computed(&self, items: usize) {
-        // With a machine, only `sim::compute` takes time.
+        // With a machine, the program states its computing time by `sim::compute`.
         if self.machine.is_none() {
             // The time per item differs at each call. With one short time, a loop that makes its
             // next chunk longer when this one was short would never come to the end of a chunk.

@@ -1,4 +1,14 @@
-//! Loom models of the protocols of this layer, one file each; run by ci/loom.sh.
+//! Loom models of the protocols of this layer; run by ci/loom.sh.
+//!
+//! | file | |
+//! | --- | --- |
+//! | `attachment` | two threads attach a value |
+//! | `children` | links, ends, look-ups and the walk of a cancel |
+//! | `join` | the join word, alone and with the wait word of its waiter |
+//! | `queue` | the retire queue |
+//! | `record` | references, claims, cold data |
+//! | `tree` | the count of children |
+//! | `wait` | the wait word |
 
 mod attachment;
 mod children;
