@@ -22,8 +22,8 @@ pub enum Reason {
     RuntimeShutDown,
     /// The shutdown's grace period is over.
     GraceOver,
-    /// The thread is unwinding, and code must not suspend during an unwind. The task itself need not
-    /// be cancelled.
+    /// The thread is unwinding, and code must not suspend during an unwind. The task itself need
+    /// not be cancelled.
     Unwinding,
 }
 
