@@ -130,21 +130,21 @@ fn loom_each_item_of_a_private_deque_is_taken_once() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_a_private_deque_without_fences() {
-    plant("scheduler/queue/private.rs", FENCES);
+    plant("scheduler/queue/private_deque.rs", FENCES);
     explore(3, pop_and_steal);
 }
 
 /// The owner only pushes. Its store of `tail` publishes the task without any fence.
 #[test]
 fn loom_a_pushed_task_is_published_without_a_fence() {
-    plant("scheduler/queue/private.rs", FENCES);
+    plant("scheduler/queue/private_deque.rs", FENCES);
     explore(3, push_and_steal);
 }
 
 #[test]
 #[should_panic(expected = "times that task")]
 fn loom_negative_a_private_deque_without_order() {
-    plant("scheduler/queue/private.rs", ORDERS_AND_FENCES);
+    plant("scheduler/queue/private_deque.rs", ORDERS_AND_FENCES);
     explore(3, push_and_steal);
 }
 
@@ -154,7 +154,7 @@ type Take = fn(&PrivateDeque, NonNull<Record>) -> bool;
 /// The owner takes the newer of two tasks. A thief takes the older one, which it sees without any
 /// fence.
 fn lower_and_steal(take: Take) {
-    plant("scheduler/queue/private.rs", FENCES);
+    plant("scheduler/queue/private_deque.rs", FENCES);
     explore(3, move || {
         let yard = Yard::<2>::new();
         let thief = spawn(move || yard.steal(1));
@@ -245,7 +245,7 @@ fn loom_a_child_in_the_middle_is_taken_once() {
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn loom_negative_a_child_in_the_middle_without_fences() {
-    plant("scheduler/queue/private.rs", FENCES);
+    plant("scheduler/queue/private_deque.rs", FENCES);
     explore(3, take_and_steal);
 }
 
@@ -475,7 +475,7 @@ fn loom_a_request_of_another_worker_serves_as_ones_own() {
 /// without a fence: see `Idle::barrier`.
 #[test]
 fn loom_the_tasks_of_a_resting_worker_are_seen_with_its_rest() {
-    plant("scheduler/queue/private.rs", FENCES);
+    plant("scheduler/queue/private_deque.rs", FENCES);
     explore(3, || {
         let yard = Yard::<1>::new();
         let owner = spawn(move || {
@@ -543,6 +543,6 @@ fn loom_negative_a_served_request_without_a_fence() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn loom_negative_a_push_that_does_not_fence_before_it_looks_for_a_request() {
-    plant("scheduler/queue/private.rs", FENCES);
+    plant("scheduler/queue/private_deque.rs", FENCES);
     explore(3, || ask_and_push::<1>(0, false, true));
 }
