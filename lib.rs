@@ -138,7 +138,7 @@
 //! | --- | --- |
 //! | `shim` | atomics, locks, clock and randomness: from std, loom or the simulation |
 //! | `asm` | the context switch, and two words for each thread |
-//! | `retire` | the memory of coroutines and tasks: stacks, guards, pools, and how it is given back |
+//! | `retire` | memory of coroutines and tasks: stacks, guards, pools |
 //! | `task` | a task's record, its words, its place in the tree, its outcome |
 //! | `scheduler` | workers: their loop and queues, stealing, sleep, how a task waits and ends |
 //! | `runtime` | runtimes, tasks, scopes, cancellation, waits |

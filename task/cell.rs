@@ -167,10 +167,8 @@ impl<T> External<T> {
 
     unsafe fn run(record: NonNull<Record>) {
         // SAFETY: the caller has claimed the task.
-        debug_assert!(
-            unsafe { record.as_ref() }.stored.get(),
-            "an external task was started before its outcome was stored"
-        );
+        let is_stored = unsafe { record.as_ref() }.stored.get();
+        debug_assert!(is_stored, "an external task was started before its outcome was stored");
     }
 
     /// Stores the failure, unless an outcome has been stored.
