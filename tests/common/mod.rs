@@ -16,12 +16,15 @@ pub(crate) mod rerun;
 pub(crate) mod shared;
 #[cfg(feature = "sim")]
 pub(crate) mod simulated;
+pub(crate) mod waiters;
 pub(crate) mod watchdog;
 
 pub(crate) use calls::Calls;
 pub(crate) use drops::Drops;
 pub(crate) use random::Random;
-pub(crate) use shared::{Count, Flag};
+pub(crate) use waiters::{
+    LONG, MOMENT, block_on, own, poll_once, queued, until_waiting, waiting, waits,
+};
 
 use cygnet::Runtime;
 #[cfg(feature = "sim")]

@@ -1,41 +1,20 @@
-//! Channels: order, room, closing, and that no value is lost or seen twice.
+//! Channels: order, room, closing, and that no value is lost or received twice.
 
-use crate::common::Barrier;
 use crate::common::{
-    Drops, Random, give_way_until, panic_of, runtime, scaled, scaled_in_debug, with, with_each,
-    with_each_and_many, within,
+    Barrier, Drops, Random, give_way_until, own, panic_of, poll_once, runtime, scaled,
+    scaled_in_debug, thread, waits, with, with_each, with_each_and_many, within,
 };
-use crate::{LONG, block_on, until_waiting, waiting};
-use cygnet::sync::{
-    Receiver, SendError, Sender, TryRecvError, TrySendError, WaitError, bounded, unbounded,
-};
-use cygnet::{Runtime, Task, cancel_handle, scope, spawn, yield_now};
+use crate::{LONG, MOMENT, block_on, until_waiting, waiting};
+use cygnet::sync::{Sender, TryRecvError, TrySendError, WaitError, bounded, unbounded};
+use cygnet::{cancel_handle, scope, spawn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
-/// One that waits to send, and is in the queue when this returns.
-fn sends(rt: &Runtime, to: &Sender<usize>, value: usize) -> Task<Result<(), SendError<usize>>> {
-    let before = waiting(to);
-    let mine = to.clone();
-    let task = rt.spawn(move || mine.send(value));
-    until_waiting(to, before + 1);
-    task
-}
-
-/// One that waits to receive.
-fn receives(rt: &Runtime, from: &Receiver<usize>) -> Task<Result<usize, WaitError>> {
-    let before = waiting(from);
-    let mine = from.clone();
-    let task = rt.spawn(move || mine.recv());
-    until_waiting(from, before + 1);
-    task
-}
-
 #[test]
-fn values_come_in_the_order_in_which_they_were_sent_and_senders_wait_for_room() {
+fn values_come_in_the_order_of_sending_and_senders_wait_for_room() {
     with_each(|rt| {
         for capacity in [0, 1, 2, 7, usize::MAX] {
             let (to, from) = bounded(capacity);
@@ -54,15 +33,15 @@ fn values_come_in_the_order_in_which_they_were_sent_and_senders_wait_for_room() 
 }
 
 #[test]
-fn who_has_waited_longest_sends_and_receives_first() {
+fn the_longest_waiter_sends_or_receives_first() {
     with_each(|rt| {
         let (to, from) = bounded(1);
         to.send(0).unwrap();
-        let senders: Vec<_> = (1..6).map(|i| sends(rt, &to, i)).collect();
+        let senders: Vec<_> = (1..6).map(|i| waits(rt, &to, move |to| to.send(i))).collect();
         assert_eq!(to.try_send(9), Err(TrySendError::Full(9)));
         assert_eq!((0..6).map(|_| from.recv().unwrap()).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
         senders.into_iter().for_each(|task| task.join().unwrap().unwrap());
-        let receivers: Vec<_> = (0..5).map(|_| receives(rt, &from)).collect();
+        let receivers: Vec<_> = (0..5).map(|_| waits(rt, &from, |from| from.recv())).collect();
         (0..5).for_each(|i| to.send(i).unwrap());
         for (i, task) in receivers.into_iter().enumerate() {
             assert_eq!(task.join().unwrap(), Ok(i));
@@ -71,107 +50,57 @@ fn who_has_waited_longest_sends_and_receives_first() {
 }
 
 #[test]
-fn who_is_cancelled_or_late_has_neither_sent_nor_received() {
+fn a_caller_that_is_cancelled_or_late_has_neither_sent_nor_received() {
     with_each(|rt| {
         let (to, from) = bounded(1);
         for cancelled in [0, 1, 2] {
-            let receivers: Vec<_> = (0..3).map(|_| receives(rt, &from)).collect();
+            let receivers = [(); 3].map(|()| waits(rt, &from, |from| from.recv()));
             receivers[cancelled].cancel("enough");
             until_waiting(&from, 2);
-            assert_eq!(from.recv_timeout(Duration::from_millis(1)), Err(WaitError::TimedOut));
-            for i in 0..2 {
-                to.send(i).unwrap();
-            }
-            let got: Vec<_> = receivers.into_iter().map(|task| task.join().unwrap()).collect();
-            let values: Vec<_> = got.iter().filter_map(|got| got.clone().ok()).collect();
-            assert_eq!(values, [0, 1]);
-            assert!(matches!(got[cancelled], Err(WaitError::Cancelled(_))));
-        }
-        to.send(7).unwrap();
-        for cancelled in [0, 1, 2] {
-            let senders: Vec<_> = (0..3).map(|i| sends(rt, &to, i)).collect();
+            assert_eq!(from.recv_timeout(MOMENT), Err(WaitError::TimedOut));
+            (0..2).for_each(|i| to.send(i).unwrap());
+            let mut got = receivers.map(|task| task.join().unwrap()).to_vec();
+            assert!(matches!(got.remove(cancelled), Err(WaitError::Cancelled(_))));
+            assert_eq!(got, [Ok(0), Ok(1)]);
+
+            to.send(7).unwrap();
+            let senders = [0, 1, 2].map(|i| waits(rt, &to, move |to| to.send(i)));
             senders[cancelled].cancel("enough");
             until_waiting(&to, 2);
-            let late = to.send_timeout(9, Duration::from_millis(1)).unwrap_err();
+            let late = to.send_timeout(9, MOMENT).unwrap_err();
             assert_eq!((late.reason(), late.clone().into_inner()), (&WaitError::TimedOut, 9));
-            assert_eq!(from.recv(), Ok(7));
-            let left: Vec<_> = (0..3).filter(|i| *i != cancelled).collect();
-            assert_eq!([from.recv().unwrap(), from.recv().unwrap()], left[..]);
+            let left: Vec<_> = [7, 0, 1, 2].into_iter().filter(|i| *i != cancelled).collect();
+            assert_eq!([(); 3].map(|()| from.recv().unwrap()), left[..]);
             for (i, task) in senders.into_iter().enumerate() {
-                let sent = task.join().unwrap();
-                assert_eq!(sent.is_err(), i == cancelled);
-                if let Err(refused) = sent {
-                    assert_eq!(refused.into_inner(), i);
-                }
+                let refused = task.join().unwrap().err().map(|refused| refused.into_inner());
+                assert_eq!(refused, (i == cancelled).then_some(i));
             }
-            to.send(7).unwrap();
         }
-        assert_eq!((waiting(&to), to.len()), (0, 1));
+        assert_eq!((waiting(&to), to.len()), (0, 0));
     });
 }
 
-/// One receiver, or one sender, waits at an end that nobody else has used: what it waits for is spoken for, and is given
-/// back if it is cancelled before it runs.
+/// Neither end has a second handle, so that a granted value or place is reserved for the one waiter.
 #[test]
-fn what_one_is_granted_that_is_cancelled_then_is_there_for_others() {
-    within(|| {
-        let rt = runtime(1);
+fn a_grant_of_a_cancelled_waiter_goes_back_to_the_channel() {
+    with(&[1], |rt| {
         rt.block_on(|| {
             let (to, from) = bounded(1);
             let (to, from) = (Arc::new(to), Arc::new(from));
-            let receiver = {
-                let from = Arc::clone(&from);
-                spawn(move || from.recv())
-            };
-            give_way_until(|| waiting(&*from) == 1);
+            let receiver = spawn(own(&from, |from| from.recv()));
+            give_way_until(|| waiting(&from) == 1);
             to.send(1).unwrap();
-            assert_eq!(from.try_recv(), Err(TryRecvError::Empty), "it is spoken for");
+            assert_eq!(from.try_recv(), Err(TryRecvError::Empty), "the value is reserved");
             receiver.cancel("after it was granted");
             assert!(matches!(receiver.join().unwrap(), Err(WaitError::Cancelled(_))));
-            let sender = {
-                let to = Arc::clone(&to);
-                spawn(move || to.send(2))
-            };
-            give_way_until(|| waiting(&*to) == 1);
+            let sender = spawn(own(&to, |to| to.send(2)));
+            give_way_until(|| waiting(&to) == 1);
             assert_eq!(from.try_recv(), Ok(1));
-            assert_eq!(to.try_send(3), Err(TrySendError::Full(3)), "the place is spoken for");
+            assert_eq!(to.try_send(3), Err(TrySendError::Full(3)), "the place is reserved");
             sender.cancel("after it was granted");
             assert_eq!(sender.join().unwrap().unwrap_err().into_inner(), 2);
             assert_eq!(to.try_send(3), Ok(()));
             assert_eq!(from.try_recv(), Ok(3));
-        });
-    });
-}
-
-/// Two wait, and the first of them is cancelled after it was called: the next one is called.
-#[test]
-fn a_call_of_one_that_is_cancelled_goes_to_the_next() {
-    within(|| {
-        let rt = runtime(1);
-        rt.block_on(|| {
-            let (to, from) = bounded(1);
-            let receivers = [from.clone(), from.clone()].map(|from| spawn(move || from.recv()));
-            give_way_until(|| waiting(&from) == 2);
-            to.send(1).unwrap();
-            assert_eq!(waiting(&from), 1, "the first one is called, and no other");
-            receivers[0].cancel("after it was called");
-            let [first, second] = receivers.map(|task| task.join().unwrap());
-            assert!(matches!(first, Err(WaitError::Cancelled(_))));
-            assert_eq!(second, Ok(1));
-
-            to.send(2).unwrap();
-            let senders = [3, 4].map(|value| {
-                let to = to.clone();
-                spawn(move || to.send(value))
-            });
-            give_way_until(|| waiting(&to) == 2);
-            assert_eq!(from.recv(), Ok(2));
-            assert_eq!(waiting(&to), 1, "the first one is called, and no other");
-            senders[0].cancel("after it was called");
-            let [first, second] = senders.map(|task| task.join().unwrap());
-            assert_eq!(first.unwrap_err().into_inner(), 3);
-            second.unwrap();
-            assert_eq!(from.recv(), Ok(4));
         });
     });
 }
@@ -197,12 +126,12 @@ fn a_cancelled_task_is_turned_away_and_its_value_comes_back() {
 }
 
 #[test]
-fn what_was_sent_before_the_end_is_received_and_then_it_is_closed() {
+fn values_sent_before_a_close_are_received_before_the_end() {
     with_each(|rt| {
         let (to, from) = bounded(2);
         to.send(1).unwrap();
         to.send(2).unwrap();
-        let late = sends(rt, &to, 3);
+        let late = waits(rt, &to, |to| to.send(3));
         from.close();
         to.close();
         let refused = late.join().unwrap().unwrap_err();
@@ -212,35 +141,34 @@ fn what_was_sent_before_the_end_is_received_and_then_it_is_closed() {
         assert_eq!(from.iter().collect::<Vec<_>>(), [1, 2]);
         assert_eq!(from.try_recv(), Err(TryRecvError::Closed));
 
-        // The last sender goes; its clones count.
+        // The last sender is dropped; clones count.
         let (to, from) = unbounded();
         let other = to.clone();
-        let waits = receives(rt, &from);
+        let waiter = waits(rt, &from, |from| from.recv());
         drop(to);
         assert!(!from.is_closed());
         other.send(5).unwrap();
-        assert_eq!(waits.join().unwrap(), Ok(5));
-        let waits = receives(rt, &from);
+        assert_eq!(waiter.join().unwrap(), Ok(5));
+        let waiter = waits(rt, &from, |from| from.recv());
         drop(other);
-        assert_eq!(waits.join().unwrap(), Err(WaitError::Closed));
+        assert_eq!(waiter.join().unwrap(), Err(WaitError::Closed));
     });
 }
 
 #[test]
-fn with_the_last_receiver_what_lies_there_is_dropped_and_senders_get_theirs_back() {
+fn the_last_receiver_drops_all_values_and_senders_get_theirs_back() {
     with_each(|rt| {
         let drops = Drops::new();
         let (to, from) = bounded(3);
         (0..3).for_each(|_| to.send(drops.guard()).unwrap());
-        let (mine, guard) = (to.clone(), drops.guard());
-        let waits = rt.spawn(move || mine.send(guard));
-        until_waiting(&to, 1);
+        let guard = drops.guard();
+        let waiter = waits(rt, &to, move |to| to.send(guard));
         let other = from.clone();
         drop(from);
         assert_eq!(drops.count(), 0);
         drop(other);
         assert_eq!(drops.count(), 3);
-        let refused = waits.join().unwrap().unwrap_err();
+        let refused = waiter.join().unwrap().unwrap_err();
         assert_eq!((refused.reason(), drops.left()), (&WaitError::Closed, 1));
         drop(refused);
         assert!(matches!(to.try_send(drops.guard()), Err(TrySendError::Closed(_))));
@@ -248,9 +176,9 @@ fn with_the_last_receiver_what_lies_there_is_dropped_and_senders_get_theirs_back
     });
 }
 
-/// Who drops values may use the channel itself: no lock is held.
+/// Destructors of values run without a lock.
 #[test]
-fn a_destructor_may_use_the_channel_that_it_lies_in() {
+fn a_destructor_may_use_the_channel_of_its_value() {
     struct Asks(Option<Sender<Asks>>);
     impl Drop for Asks {
         fn drop(&mut self) {
@@ -290,7 +218,7 @@ fn a_panic_of_a_destructor_loses_nothing_else() {
         let (to, from) = filled();
         assert_eq!(panic_of(|| drop(from)), "in the destructor");
         assert_eq!((dropped.load(Ordering::Relaxed), to.len(), to.is_closed()), (3, 0, true));
-        // In the middle of another panic it does not end the process.
+        // A second panic while another one unwinds does not end the process.
         let (_to, from) = filled();
         let unwound = panic_of(|| {
             let _from = from;
@@ -301,86 +229,68 @@ fn a_panic_of_a_destructor_loses_nothing_else() {
 }
 
 #[test]
-fn without_room_they_meet() {
+fn without_room_a_sender_and_a_receiver_meet() {
     with_each(|rt| {
         let (to, from) = bounded(0);
         assert_eq!(to.try_send(1), Err(TrySendError::Full(1)));
         assert_eq!(from.try_recv(), Err(TryRecvError::Empty));
-        // Who waits to receive is met at once.
-        let waits = receives(rt, &from);
+        // A waiting receiver is met at once.
+        let waiter = waits(rt, &from, |from| from.recv());
         to.try_send(2).unwrap();
         assert_eq!(to.try_send(3), Err(TrySendError::Full(3)));
-        assert_eq!(waits.join().unwrap(), Ok(2));
-        // Who waits to send, by the next who receives.
-        let waits = sends(rt, &to, 4);
+        assert_eq!(waiter.join().unwrap(), Ok(2));
+        // A waiting sender is met by the next receiver.
+        let waiter = waits(rt, &to, |to| to.send(4));
         assert_eq!(from.recv(), Ok(4));
-        waits.join().unwrap().unwrap();
-        // Nobody is there any more.
-        let waits = receives(rt, &from);
-        waits.cancel("enough");
-        assert!(waits.join().unwrap().is_err());
+        waiter.join().unwrap().unwrap();
+        // A cancelled receiver meets no sender.
+        let waiter = waits(rt, &from, |from| from.recv());
+        waiter.cancel("enough");
+        assert!(waiter.join().unwrap().is_err());
         assert_eq!(to.try_send(5), Err(TrySendError::Full(5)));
-        let late = to.send_timeout(6, Duration::from_millis(1)).unwrap_err();
+        let late = to.send_timeout(6, MOMENT).unwrap_err();
         assert_eq!(late.into_inner(), 6);
-        assert_eq!(from.recv_timeout(Duration::from_millis(1)), Err(WaitError::TimedOut));
+        assert_eq!(from.recv_timeout(MOMENT), Err(WaitError::TimedOut));
         assert_eq!((waiting(&to), to.len(), to.capacity()), (0, 0, Some(0)));
     });
 }
 
 #[test]
-fn a_meeting_stands_also_if_the_receiver_is_cancelled_then() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let (to, from) = bounded(0);
-            let mine = from.clone();
-            let task = spawn(move || mine.recv());
-            while waiting(&from) == 0 {
-                yield_now().unwrap();
-            }
-            to.try_send(1).unwrap();
-            task.cancel("after that");
-            assert_eq!(task.join().unwrap(), Ok(1));
-        });
-    });
-}
-
-#[test]
 fn futures_send_and_receive_and_leave_nothing_when_they_are_dropped() {
-    let mut cx = Context::from_waker(Waker::noop());
     let (to, from) = bounded(1);
     drop(to.send_async(0));
     block_on(to.send_async(1)).unwrap();
     {
         let mut full = pin!(to.send_async(2));
-        assert!(full.as_mut().poll(&mut cx).is_pending());
+        assert!(poll_once(full.as_mut()).is_pending());
         assert_eq!(waiting(&to), 1);
     }
     assert_eq!(waiting(&to), 0);
     let mut granted = Box::pin(to.send_async(3));
     let mut next = Box::pin(to.send_async(4));
-    assert!(granted.as_mut().poll(&mut cx).is_pending());
-    assert!(next.as_mut().poll(&mut cx).is_pending());
+    assert!(poll_once(granted.as_mut()).is_pending());
+    assert!(poll_once(next.as_mut()).is_pending());
     assert_eq!(block_on(from.recv_async()), Ok(1));
     drop(granted);
-    assert_eq!(next.as_mut().poll(&mut cx), Poll::Ready(Ok(())));
+    assert_eq!(poll_once(next.as_mut()), Poll::Ready(Ok(())));
     assert_eq!(from.recv(), Ok(4));
     let mut granted = Box::pin(from.recv_async());
     let mut next = Box::pin(from.recv_async());
-    assert!(granted.as_mut().poll(&mut cx).is_pending());
-    assert!(next.as_mut().poll(&mut cx).is_pending());
+    assert!(poll_once(granted.as_mut()).is_pending());
+    assert!(poll_once(next.as_mut()).is_pending());
     to.send(5).unwrap();
     drop(granted);
-    assert_eq!(next.as_mut().poll(&mut cx), Poll::Ready(Ok(5)));
+    assert_eq!(poll_once(next.as_mut()), Poll::Ready(Ok(5)));
     let mut closed = Box::pin(from.recv_async());
-    assert!(closed.as_mut().poll(&mut cx).is_pending());
+    assert!(poll_once(closed.as_mut()).is_pending());
     to.close();
-    assert_eq!(closed.as_mut().poll(&mut cx), Poll::Ready(Err(WaitError::Closed)));
+    assert_eq!(poll_once(closed.as_mut()), Poll::Ready(Err(WaitError::Closed)));
 }
 
 #[test]
-fn threads_block_and_both_ends_say_what_they_are() {
+fn threads_block_and_debug_output_shows_the_state() {
     let (to, from) = bounded::<String>(1);
-    crate::common::thread::scope(|s| {
+    thread::scope(|s| {
         let receives = s.spawn(|| from.iter().collect::<Vec<_>>());
         for word in ["one", "two", "three"] {
             to.send(word.to_owned()).unwrap();
@@ -397,15 +307,15 @@ fn threads_block_and_both_ends_say_what_they_are() {
     assert_eq!(unbounded::<u8>().1.capacity(), None);
 }
 
-/// Who asks for more at the same moment, and need not wait for it, is in nobody's way.
+/// A caller that enters the queue without having to wait hinders no other one.
 #[test]
-fn what_is_there_for_all_is_had_by_who_tries_while_others_enter() {
+fn a_caller_that_enters_the_queue_does_not_hinder_a_try() {
     within(|| {
         let each = scaled(1_000);
         let (to, from) = bounded(2 * each);
         let both = Barrier::new(2);
         for _ in 0..scaled(100) {
-            crate::common::thread::scope(|s| {
+            thread::scope(|s| {
                 let other = s.spawn(|| {
                     both.wait();
                     (0..each).for_each(|i| block_on(to.send_async(i)).unwrap());
@@ -425,22 +335,20 @@ fn what_is_there_for_all_is_had_by_who_tries_while_others_enter() {
     });
 }
 
-/// Senders and receivers of all kinds, with limits and cancels: what was sent, and nothing else, is received once.
-/// Eight that send `each` so many values, and six that receive, as tasks, threads and futures, with random limits for a
-/// half of the waits; some are cancelled. What was sent was received, once.
+/// Eight senders of `each` values and six receivers, as tasks, threads and futures, with random limits;
+/// two are cancelled. Each value that was sent is received once.
 fn storm(workers: usize, capacity: usize, each: usize) {
     let rt = runtime(workers);
     let (to, from) = bounded::<usize>(capacity);
     let sums = Arc::new([const { AtomicUsize::new(0) }; 4]);
     let sender = |seed: usize| {
-        let (to, sums) = (to.clone(), Arc::clone(&sums));
-        move || {
+        own(&(to.clone(), Arc::clone(&sums)), move |(to, sums)| {
             let mut random = Random(seed as u64 * 7919 + 1);
             for i in 0..each {
                 let value = seed * each + i + 1;
                 let sent = match random.below(3) {
                     0 => to.send_timeout(value, Duration::from_micros(random.below(90))),
-                    1 => block_on(to.send_async(value)),
+                    1 if cygnet::current_id().is_none() => block_on(to.send_async(value)),
                     _ => to.send(value),
                 };
                 match sent {
@@ -451,11 +359,10 @@ fn storm(workers: usize, capacity: usize, each: usize) {
                     Err(refused) => assert_eq!(refused.into_inner(), value),
                 }
             }
-        }
+        })
     };
     let receiver = |seed: usize| {
-        let (from, sums) = (from.clone(), Arc::clone(&sums));
-        move || {
+        own(&(from.clone(), Arc::clone(&sums)), move |(from, sums)| {
             let mut random = Random(seed as u64 * 104_729 + 1);
             loop {
                 let got = match random.below(3) {
@@ -472,26 +379,13 @@ fn storm(workers: usize, capacity: usize, each: usize) {
                     Err(_) => return,
                 }
             }
-        }
-    };
-    // A thread of a worker must not be blocked by the executor of a test.
-    let blocking: Vec<_> = (0..2).map(|i| crate::common::thread::spawn(sender(i))).collect();
-    let tasks: Vec<_> = (2..8)
-        .map(|i| {
-            let (to, sums) = (to.clone(), Arc::clone(&sums));
-            rt.spawn(move || {
-                for k in 0..each {
-                    let value = i * each + k + 1;
-                    if to.send(value).is_ok() {
-                        sums[0].fetch_add(value, Ordering::Relaxed);
-                        sums[1].fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-            })
         })
-        .collect();
+    };
+    // A test's executor must not block the thread of a worker: futures are driven by threads.
+    let blocking = [0, 1].map(|i| thread::spawn(sender(i)));
+    let tasks: Vec<_> = (2..8).map(|i| rt.spawn(sender(i))).collect();
     let receiving: Vec<_> = (0..4).map(|i| rt.spawn(receiver(i))).collect();
-    let threads: Vec<_> = (4..6).map(|i| crate::common::thread::spawn(receiver(i))).collect();
+    let threads = [4, 5].map(|i| thread::spawn(receiver(i)));
     tasks[1].cancel("a part of the storm");
     receiving[2].cancel("a part of the storm");
     blocking.into_iter().for_each(|thread| thread.join().unwrap());
@@ -505,7 +399,7 @@ fn storm(workers: usize, capacity: usize, each: usize) {
 }
 
 #[test]
-fn a_storm_loses_nothing_and_doubles_nothing() {
+fn a_storm_loses_nothing_and_duplicates_nothing() {
     for workers in [1, 2, 3, 8, 64] {
         for capacity in [0, 1, 3, 64, usize::MAX] {
             within(|| storm(workers, capacity, scaled_in_debug(400)));

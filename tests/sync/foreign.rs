@@ -1,6 +1,8 @@
-//! What foreign code does that the primitives call: wakers that wait, re-enter and panic, and writers of debug output.
+//! Foreign code that the primitives call: wakers that wait, re-enter and panic, and writers of debug output.
 
-use crate::common::{eventually, panic_of, payload_of, runtime, within};
+use crate::common::{
+    self, eventually, mpsc, own, panic_of, payload_of, poll_once, runtime, thread, waits, within,
+};
 use crate::{LONG, block_on, until_waiting, waiting};
 use cygnet::scope;
 use cygnet::sync::{
@@ -14,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
 
-/// A waker that calls this, once.
-struct Calls(crate::common::Mutex<Option<Box<dyn FnOnce() + Send>>>);
+/// A waker that calls a closure once.
+struct Calls(common::Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl Wake for Calls {
     fn wake(self: Arc<Self>) {
@@ -25,44 +27,36 @@ impl Wake for Calls {
 }
 
 fn calls(call: impl FnOnce() + Send + 'static) -> Waker {
-    Waker::from(Arc::new(Calls(crate::common::Mutex::new(Some(Box::new(call))))))
+    Waker::from(Arc::new(Calls(common::Mutex::new(Some(Box::new(call))))))
 }
 
 fn poll_with<F: Future>(future: &mut Pin<Box<F>>, waker: &Waker) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(waker))
 }
 
-fn poll<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
-    poll_with(future, Waker::noop())
-}
-
-/// Locks it for nobody in particular.
+/// Locks `mutex` for no particular task or thread.
 fn held<T>(mutex: &Mutex<T>) -> AsyncMutexGuard<'_, T> {
     block_on(mutex.lock_async())
 }
 
 #[test]
-fn a_waker_that_a_condvar_calls_on_a_task_notifies_it_and_opens_no_scope_there() {
+fn a_waker_called_by_a_condvar_in_a_task_may_notify_but_opens_no_scope() {
     within(|| {
         let rt = runtime(2);
         let pair = Arc::new((Mutex::new(()), Condvar::new()));
-        let said = Arc::new(crate::common::Mutex::new(None));
+        let said = Arc::new(common::Mutex::new(None));
         let mut guard = held(&pair.0);
-        let task = {
-            let pair = Arc::clone(&pair);
-            rt.spawn(move || pair.1.wait(&mut pair.0.lock().unwrap()).is_ok())
-        };
+        let waits =
+            |pair: Arc<(Mutex<()>, Condvar)>| pair.1.wait(&mut pair.0.lock().unwrap()).is_ok();
+        let task = rt.spawn(own(&pair, waits));
         until_waiting(&pair.0, 1);
         let mut next = Box::pin(pair.0.lock_async());
-        let waker = calls({
-            let (pair, said) = (Arc::clone(&pair), Arc::clone(&said));
-            move || {
-                // On the stack of the task that is about to wait, for this.
-                pair.1.notify_one();
-                // It would wait for its children, in the middle of the task's own wait.
-                *said.lock().unwrap() = Some(panic_of(|| scope(|_| ())));
-            }
-        });
+        let waker = calls(own(&(Arc::clone(&pair), Arc::clone(&said)), |(pair, said)| {
+            // On the stack of the task that is about to wait for this notification.
+            pair.1.notify_one();
+            // A scope would wait for its children in the middle of the task's own wait.
+            *said.lock().unwrap() = Some(panic_of(|| scope(|_| ())));
+        }));
         assert!(poll_with(&mut next, &waker).is_pending());
         drop(guard);
         eventually("it is called", || said.lock().unwrap().is_some());
@@ -76,24 +70,22 @@ fn a_waker_that_a_condvar_calls_on_a_task_notifies_it_and_opens_no_scope_there()
 }
 
 #[test]
-fn a_waker_that_a_condvar_calls_on_a_thread_has_its_own_waits() {
+fn a_waker_called_by_a_condvar_on_a_thread_has_its_own_waits() {
     within(|| {
         let pair = Arc::new((Mutex::new(()), Condvar::new()));
         let other = Arc::new(Mutex::new(()));
         let _held = held(&other);
-        let (tell, told) = crate::common::mpsc::channel();
+        let (tell, told) = mpsc::channel();
         let guard = held(&pair.0);
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             let waits = s.spawn(|| pair.1.wait(&mut pair.0.lock().unwrap()).is_ok());
             until_waiting(&pair.0, 1);
             let mut next = Box::pin(pair.0.lock_async());
-            let waker = calls({
-                let (pair, other) = (Arc::clone(&pair), Arc::clone(&other));
-                move || {
+            let waker =
+                calls(own(&(Arc::clone(&pair), Arc::clone(&other)), move |(pair, other)| {
                     pair.1.notify_one();
                     tell.send(other.lock_timeout(Duration::from_millis(5)).err()).unwrap();
-                }
-            });
+                }));
             assert!(poll_with(&mut next, &waker).is_pending());
             drop(guard);
             assert_eq!(told.recv().unwrap(), Some(WaitError::TimedOut), "it is locked");
@@ -105,37 +97,34 @@ fn a_waker_that_a_condvar_calls_on_a_thread_has_its_own_waits() {
 }
 
 #[test]
-fn a_waker_that_a_receiver_calls_when_it_comes_has_its_own_waits() {
+fn a_waker_called_by_an_entering_receiver_has_its_own_waits() {
     within(|| {
         let (to, from) = bounded(0);
         let other = Arc::new(Mutex::new(()));
         let _held = held(&other);
-        let (tell, told) = crate::common::mpsc::channel();
+        let (tell, told) = mpsc::channel();
         let mut sends = Box::pin(to.send_async(1));
-        let waker = calls({
-            let (to, other) = (to.clone(), Arc::clone(&other));
-            move || {
-                // It ends the very wait that is about to begin.
-                to.close();
-                tell.send(other.lock_timeout(Duration::from_millis(5)).err()).unwrap();
-            }
-        });
+        let waker = calls(own(&(to.clone(), Arc::clone(&other)), move |(to, other)| {
+            // The close ends the very wait that is about to begin.
+            to.close();
+            tell.send(other.lock_timeout(Duration::from_millis(5)).err()).unwrap();
+        }));
         assert!(poll_with(&mut sends, &waker).is_pending());
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             let receives = s.spawn(|| from.recv());
             assert_eq!(told.recv().unwrap(), Some(WaitError::TimedOut), "it is locked");
             assert_eq!(receives.join().unwrap(), Err(WaitError::Closed));
         });
-        assert!(matches!(poll(&mut sends), Poll::Ready(Err(_))));
+        assert!(matches!(poll_once(sends.as_mut()), Poll::Ready(Err(_))));
         assert_eq!(waiting(&to), 0);
     });
 }
 
-/// So many are woken before the lock is free for others.
+/// Waiters that are woken before the lock is released for others.
 const BATCH: usize = 64;
 
 #[test]
-fn a_set_that_is_under_way_is_not_turned_into_a_close() {
+fn a_set_in_progress_is_not_turned_into_a_close() {
     let event = Arc::new(Event::new());
     let mut waits: Vec<_> = (0..2 * BATCH).map(|_| Box::pin(event.wait_async())).collect();
     let mine = Arc::clone(&event);
@@ -144,16 +133,16 @@ fn a_set_that_is_under_way_is_not_turned_into_a_close() {
         mine.close();
     });
     assert!(poll_with(&mut waits[0], &waker).is_pending());
-    waits.iter_mut().skip(1).for_each(|wait| assert!(poll(wait).is_pending()));
+    waits.iter_mut().skip(1).for_each(|wait| assert!(poll_once(wait.as_mut()).is_pending()));
     event.set();
     for wait in &mut waits {
-        assert_eq!(poll(wait), Poll::Ready(Ok(())));
+        assert_eq!(poll_once(wait.as_mut()), Poll::Ready(Ok(())));
     }
     assert_eq!(event.wait(), Err(WaitError::Closed));
 }
 
 #[test]
-fn a_notification_goes_to_none_of_those_who_are_being_notified() {
+fn a_notification_goes_past_the_waiters_that_are_being_notified() {
     struct Both(Mutex<()>, Condvar);
     static BOTH: Both = Both(Mutex::new(()), Condvar::new());
     let wait = |waker: &Waker| {
@@ -161,11 +150,11 @@ fn a_notification_goes_to_none_of_those_who_are_being_notified() {
         assert!(poll_with(&mut waits, waker).is_pending());
         waits
     };
-    let late = Arc::new(crate::common::Mutex::new(None));
+    let late = Arc::new(common::Mutex::new(None));
     let waker = calls({
         let late = Arc::clone(&late);
         move || {
-            // It has come after those, and is the only one that is not notified yet.
+            // This waiter comes last, and is the only one that is not notified yet.
             *late.lock().unwrap() = Some(wait(Waker::noop()));
             BOTH.1.notify_one();
         }
@@ -173,9 +162,9 @@ fn a_notification_goes_to_none_of_those_who_are_being_notified() {
     let mut waits = vec![wait(&waker)];
     waits.extend((1..2 * BATCH).map(|_| wait(Waker::noop())));
     BOTH.1.notify_all();
-    let mut late = late.lock().unwrap().take().expect("the waker was called");
-    assert!(poll(&mut late).is_ready());
-    waits.iter_mut().for_each(|wait| assert!(poll(wait).is_ready()));
+    let late = late.lock().unwrap().take().expect("the waker was called");
+    assert!(poll_once(late).is_ready());
+    waits.iter_mut().for_each(|wait| assert!(poll_once(wait.as_mut()).is_ready()));
     assert!(!BOTH.1.notify_one());
 }
 
@@ -184,50 +173,41 @@ fn wakers_may_use_the_channel_that_calls_them() {
     within(|| {
         let (to, mut from) = watch(0);
         let mut waits = Box::pin(from.changed_async());
-        let waker = calls({
-            let to = to.clone();
-            move || {
-                assert_eq!((to.get(), to.receivers()), (1, 1));
-                to.send(2);
-            }
-        });
+        let waker = calls(own(&to, |to| {
+            assert_eq!((to.get(), to.receivers()), (1, 1));
+            to.send(2);
+        }));
         assert!(poll_with(&mut waits, &waker).is_pending());
         to.send(1);
-        assert_eq!(poll(&mut waits), Poll::Ready(Ok(Arc::new(2))));
+        assert_eq!(poll_once(waits.as_mut()), Poll::Ready(Ok(Arc::new(2))));
 
         let (to, mut from) = broadcast(1);
         let mut other = to.subscribe();
         let mut waits = Box::pin(from.recv_async());
-        let waker = calls({
-            let to = to.clone();
-            move || {
-                assert_eq!(to.send(2), Ok(2));
-                drop(to);
-            }
-        });
+        let waker = calls(own(&to, |to| assert_eq!(to.send(2), Ok(2))));
         assert!(poll_with(&mut waits, &waker).is_pending());
         assert_eq!(to.send(1), Ok(2));
-        assert!(matches!(poll(&mut waits), Poll::Ready(Err(_))), "the other one has driven it out");
+        assert!(
+            matches!(poll_once(waits.as_mut()), Poll::Ready(Err(_))),
+            "the second value has driven it out"
+        );
         assert_eq!((other.try_recv().is_err(), other.try_recv()), (true, Ok(2)));
 
         let (to, mut from) = oneshot();
         let to = Arc::new(to);
         let mut waits = Box::pin(to.closed_async());
-        let waker = calls({
-            let to = Arc::clone(&to);
-            move || assert!(to.is_closed() && waiting(&*to) == 0)
-        });
+        let waker = calls(own(&to, |to| assert!(to.is_closed() && waiting(&to) == 0)));
         assert!(poll_with(&mut waits, &waker).is_pending());
         from.close();
-        assert!(poll(&mut waits).is_ready());
+        assert!(poll_once(waits.as_mut()).is_ready());
         drop(waits);
         assert_eq!(Arc::into_inner(to).unwrap().send(1), Err(1));
     });
 }
 
-/// More of them than are called at a time, and a panic in the middle.
+/// More waiters than are called at a time, and a panic in the middle.
 #[test]
-fn a_waker_that_panics_keeps_nobody_from_being_called() {
+fn a_waker_that_panics_does_not_keep_others_from_being_called() {
     within(|| {
         let (to, from) = watch(0);
         let mut all: Vec<_> = (0..2 * BATCH).map(|_| from.clone()).collect();
@@ -245,7 +225,7 @@ fn a_waker_that_panics_keeps_nobody_from_being_called() {
         to.send(1);
         assert!(called.load(Ordering::Relaxed));
         for wait in &mut waits {
-            assert_eq!(poll(wait), Poll::Ready(Ok(Arc::new(1))));
+            assert_eq!(poll_once(wait.as_mut()), Poll::Ready(Ok(Arc::new(1))));
         }
     });
 }
@@ -262,7 +242,7 @@ fn panics_when_dropped() -> Waker {
     }
     static TABLE: RawWakerVTable =
         RawWakerVTable::new(|_| raw(), |_| dropped(), |_| (), |_| dropped());
-    // SAFETY: it has no data, and its functions may be called anywhere.
+    // SAFETY: the waker has no data, and the functions of its table may be called on any thread.
     unsafe { Waker::from_raw(raw()) }
 }
 
@@ -280,9 +260,9 @@ fn a_waker_that_panics_when_it_is_dropped_loses_nothing() {
         let mut locks = Box::pin(mutex.lock_async());
         with_panics(&mut || drop(poll_with(&mut locks, &waker)));
         drop(locks);
-        assert!(!mutex.is_locked(), "it is locked for nobody");
+        assert!(!mutex.is_locked(), "the lost wait has unlocked it");
         let barrier = Barrier::new(2);
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             let other = s.spawn(|| barrier.wait_timeout(LONG).is_ok());
             until_waiting(&barrier, 1);
             let mut last = Box::pin(barrier.wait_async());
@@ -293,7 +273,7 @@ fn a_waker_that_panics_when_it_is_dropped_loses_nothing() {
         to.send(1).unwrap();
         let mut receives = Box::pin(from.recv_async());
         with_panics(&mut || assert_eq!(poll_with(&mut receives, &waker), Poll::Ready(Ok(1))));
-        // That of an earlier poll.
+        // The waker of an earlier poll.
         let event = Event::new();
         let mut waits = pin!(event.wait_async());
         let mut poll = || waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending();
@@ -303,7 +283,7 @@ fn a_waker_that_panics_when_it_is_dropped_loses_nothing() {
 }
 
 #[test]
-fn who_writes_the_debug_output_may_use_the_mutex() {
+fn a_writer_of_debug_output_may_use_the_mutex() {
     struct Uses<'a>(&'a Mutex<()>, usize);
     impl Write for Uses<'_> {
         fn write_str(&mut self, _: &str) -> std::fmt::Result {
@@ -315,9 +295,7 @@ fn who_writes_the_debug_output_may_use_the_mutex() {
         let rt = runtime(1);
         let mutex = Arc::new(Mutex::new(()));
         let guard = held(&mutex);
-        let mine = Arc::clone(&mutex);
-        let task = rt.spawn(move || mine.lock().is_ok());
-        until_waiting(&*mutex, 1);
+        let task = waits(&rt, &mutex, |mutex| mutex.lock().is_ok());
         let mut uses = Uses(&mutex, 0);
         write!(uses, "{mutex:?}").unwrap();
         assert!(uses.1 > 0);

@@ -1,10 +1,12 @@
-//! What tasks, threads and futures wait for together: the order, cancellation, time, and that nothing is lost.
+//! What tasks, threads and futures wait for together: the order, cancellation, time limits, and that
+//! nothing is lost. `contract` checks what all primitives have in common.
 
 mod broadcast;
 mod channel;
 #[path = "../common/mod.rs"]
 mod common;
 mod condvar;
+mod contract;
 mod event;
 mod foreign;
 mod meeting;
@@ -17,42 +19,71 @@ mod semaphore;
 mod storm;
 mod watch;
 
-use common::eventually;
-use std::fmt::Debug;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use common::{LONG, MOMENT, block_on, until_waiting, waiting};
+use cygnet::sync::{Receiver, Sender, bounded};
+use std::fmt::{self, Debug, Formatter};
 
-const LONG: Duration = Duration::from_secs(10_000);
+/// A guard of any type. Its drop gives back what the holder has.
+trait Held {}
 
-/// How many wait, as the primitive's own debug output says.
-fn waiting(primitive: &impl Debug) -> usize {
-    format!("{primitive:?}").matches(".rs:").count()
-}
+impl<T> Held for T {}
 
-/// On a thread: until so many wait.
-#[track_caller]
-fn until_waiting(primitive: &impl Debug, count: usize) {
-    eventually("they wait", || waiting(primitive) == count);
-}
+/// Calls a closure when it is dropped.
+struct OnDrop<F: FnMut()>(F);
 
-struct Unpark(common::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 
-/// The smallest executor: a thread that polls one future and parks in between.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(common::thread::current())));
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => common::thread::park(),
-        }
+/// A channel that one value goes round in: its holder has received it, and sends it back.
+struct Values {
+    back: Sender<()>,
+    from: Receiver<()>,
+    /// A second handle, so that the end is shared.
+    _other: Receiver<()>,
+}
+
+impl Values {
+    fn empty((back, from): (Sender<()>, Receiver<()>)) -> Values {
+        Values { back, _other: from.clone(), from }
+    }
+
+    /// Returns a guard that sends the value.
+    fn taken(&self) -> OnDrop<impl FnMut()> {
+        OnDrop(|| self.back.try_send(()).unwrap())
+    }
+}
+
+impl Debug for Values {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.from.fmt(f)
+    }
+}
+
+/// A channel with room for one value: its holder has filled the place, and frees it again.
+struct Places {
+    to: Sender<()>,
+    /// A second handle, so that the end is shared.
+    _other: Sender<()>,
+    back: Receiver<()>,
+}
+
+impl Places {
+    fn free() -> Places {
+        let (to, back) = bounded(1);
+        Places { _other: to.clone(), to, back }
+    }
+
+    /// Returns a guard that frees the place.
+    fn filled(&self) -> OnDrop<impl FnMut()> {
+        OnDrop(|| self.back.try_recv().unwrap())
+    }
+}
+
+impl Debug for Places {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.to.fmt(f)
     }
 }

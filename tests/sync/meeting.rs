@@ -1,17 +1,14 @@
-//! `Barrier`, and what is made once: `OnceCell` and `Lazy`.
+//! `Barrier`, and values that are made once: `OnceCell` and `Lazy`.
 
 use crate::common::{panic_of, with, with_each};
-use crate::{block_on, until_waiting, waiting};
+use crate::{block_on, waiting};
 use cygnet::sync::{Barrier, Lazy, OnceCell, WaitError};
-use cygnet::{Cancelled, cancel_handle, scope, spawn, yield_now};
-use std::pin::pin;
+use cygnet::{Cancelled, cancel_handle, scope, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Waker};
-use std::time::Duration;
 
 #[test]
-fn a_barrier_opens_for_so_many_again_and_again_and_one_of_them_leads() {
+fn a_barrier_opens_again_and_again_and_one_caller_leads() {
     with_each(|rt| {
         let barrier = Barrier::new(7);
         let (leaders, rounds) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -36,7 +33,7 @@ fn a_barrier_opens_for_so_many_again_and_again_and_one_of_them_leads() {
 }
 
 #[test]
-fn none_and_one_never_wait() {
+fn a_barrier_for_none_or_one_never_blocks() {
     for count in [0, 1] {
         let barrier = Barrier::new(count);
         for _ in 0..3 {
@@ -47,48 +44,7 @@ fn none_and_one_never_wait() {
 }
 
 #[test]
-fn who_is_cancelled_late_or_dropped_has_not_come() {
-    with_each(|rt| {
-        let barrier = Arc::new(Barrier::new(2));
-        let comes = || {
-            let barrier = Arc::clone(&barrier);
-            rt.spawn(move || barrier.wait())
-        };
-        let cancelled = comes();
-        until_waiting(&*barrier, 1);
-        cancelled.cancel("enough");
-        assert!(matches!(cancelled.join().unwrap(), Err(WaitError::Cancelled(_))));
-        let short = Duration::from_millis(1);
-        assert_eq!(barrier.wait_timeout(short), Err(WaitError::TimedOut));
-        assert_eq!(rt.block_on(|| barrier.wait_timeout(short)), Err(WaitError::TimedOut));
-        let mut cx = Context::from_waker(Waker::noop());
-        assert!(pin!(barrier.wait_async()).poll(&mut cx).is_pending());
-        let first = comes();
-        until_waiting(&*barrier, 1);
-        assert!(barrier.wait().unwrap().is_leader());
-        assert!(!first.join().unwrap().unwrap().is_leader());
-    });
-}
-
-#[test]
-fn who_is_cancelled_when_it_is_open_has_passed() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let barrier = Arc::new(Barrier::new(2));
-            let mine = Arc::clone(&barrier);
-            let task = spawn(move || mine.wait());
-            while waiting(&*barrier) == 0 {
-                yield_now().unwrap();
-            }
-            assert!(barrier.wait().unwrap().is_leader());
-            task.cancel("after that");
-            assert!(!task.join().unwrap().unwrap().is_leader());
-        });
-    });
-}
-
-#[test]
-fn a_cell_is_made_once_while_the_others_wait() {
+fn a_cell_is_made_once_while_other_callers_wait() {
     with_each(|rt| {
         let (cell, made) = (OnceCell::new(), AtomicUsize::new(0));
         assert!(cell.get().is_none());
@@ -113,7 +69,7 @@ fn a_cell_is_made_once_while_the_others_wait() {
 }
 
 #[test]
-fn what_could_not_be_made_is_tried_by_the_next() {
+fn the_next_caller_retries_an_initializer_that_failed() {
     let cell = OnceCell::new();
     assert_eq!(panic_of(|| cell.get_or_init(|| panic!("cannot")).is_ok()), "cannot");
     let failed: Result<&u32, WaitError> = cell.get_or_try_init(|| Err(WaitError::TimedOut));
@@ -126,7 +82,7 @@ fn what_could_not_be_made_is_tried_by_the_next() {
 }
 
 #[test]
-fn a_cancelled_task_makes_nothing_and_gets_what_is_there() {
+fn a_cancelled_task_makes_no_value_and_gets_one_that_exists() {
     with(&[1, 2], |rt| {
         let cell = Arc::new(OnceCell::new());
         let mine = Arc::clone(&cell);

@@ -1,19 +1,18 @@
-//! `RwLock`: who is let in with whom, in which order, and each way of not getting in.
+//! `RwLock`: which callers are let in together, in which order, and how a caller is turned away.
 
-use crate::common::Mutex;
-use crate::common::{panic_of, runtime, scaled_in_debug, with_each, within};
-use crate::{LONG, block_on, until_waiting, waiting};
-use cygnet::sync::{RwLock, WaitError};
-use cygnet::{Runtime, Task, cancel_handle, scope, spawn, yield_now};
-use std::pin::pin;
+use crate::common::{
+    Mutex, own, panic_of, queued, runtime, scaled_in_debug, thread, with_each, within,
+};
+use crate::{MOMENT, block_on, waiting};
+use cygnet::sync::{RwLock, RwLockWriteGuard, WaitError};
+use cygnet::{Runtime, Task, scope, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
-use std::task::{Context, Waker};
 use std::time::Duration;
 
 type Seen = Arc<Mutex<Vec<(usize, bool)>>>;
 
-/// One that enters when it can, and says so; it is in the queue when this returns.
+/// Spawns a task that enters when it can, and says so. It is in the queue when this returns.
 fn comes(
     rt: &Runtime,
     lock: &Arc<RwLock<usize>>,
@@ -21,18 +20,14 @@ fn comes(
     writes: bool,
     seen: &Seen,
 ) -> Task<bool> {
-    let before = waiting(&**lock);
-    let (mine, seen) = (Arc::clone(lock), Arc::clone(seen));
-    let task = rt.spawn(move || {
+    let body = own(&(Arc::clone(lock), Arc::clone(seen)), move |(lock, seen)| {
         let say = || seen.lock().unwrap().push((number, writes));
-        if writes {
-            mine.write().map(|mut value| (*value += 1, say())).is_ok()
-        } else {
-            mine.read().map(|_| say()).is_ok()
+        match writes {
+            true => lock.write().map(|mut value| (*value += 1, say()).1).is_ok(),
+            false => lock.read().map(|_| say()).is_ok(),
         }
     });
-    until_waiting(&**lock, before + 1);
-    task
+    queued(rt, lock, body)
 }
 
 #[test]
@@ -65,7 +60,7 @@ fn many_read_and_one_writes() {
 }
 
 #[test]
-fn they_enter_in_the_order_of_coming_and_readers_that_stand_together_do_so_together() {
+fn waiters_enter_in_order_and_adjacent_readers_enter_together() {
     with_each(|rt| {
         let lock = Arc::new(RwLock::new(0));
         let seen = Seen::default();
@@ -79,7 +74,7 @@ fn they_enter_in_the_order_of_coming_and_readers_that_stand_together_do_so_toget
         drop(held);
         tasks.into_iter().for_each(|task| assert!(task.join().unwrap()));
         let mut seen = seen.lock().unwrap().clone();
-        // Those two are in it at the same time.
+        // The first two are inside at the same time.
         seen[..2].sort_unstable();
         let expected: Vec<_> = kinds.into_iter().enumerate().collect();
         assert_eq!(seen, expected);
@@ -88,13 +83,13 @@ fn they_enter_in_the_order_of_coming_and_readers_that_stand_together_do_so_toget
 }
 
 #[test]
-fn readers_pass_a_writer_that_waits_for_a_while_and_never_wait_behind_one_that_has_left() {
+fn readers_pass_a_waiting_writer_for_a_while_and_never_wait_for_one_that_left() {
     with_each(|rt| {
         let lock = Arc::new(RwLock::new(0));
         let seen = Seen::default();
         let reads = lock.read().unwrap();
         let writer = comes(rt, &lock, 0, true, &seen);
-        // None, if it has waited for long already: each look at those who wait is a pass, too.
+        // None if the writer has waited for long already: each look at the queue is a pass, too.
         let passes = (0..10_000).take_while(|_| lock.try_read().is_some()).count();
         assert!(passes < 10_000, "the writer is passed for ever");
         let reader = comes(rt, &lock, 1, false, &seen);
@@ -109,7 +104,7 @@ fn readers_pass_a_writer_that_waits_for_a_while_and_never_wait_behind_one_that_h
 }
 
 #[test]
-fn a_writer_that_goes_on_to_read_lets_readers_in_and_no_writer_between() {
+fn a_downgraded_writer_lets_readers_in_and_no_writer() {
     with_each(|rt| {
         let lock = Arc::new(RwLock::new(0));
         let seen = Seen::default();
@@ -117,10 +112,10 @@ fn a_writer_that_goes_on_to_read_lets_readers_in_and_no_writer_between() {
         *writes = 10;
         let reader = comes(rt, &lock, 0, false, &seen);
         let writer = comes(rt, &lock, 1, true, &seen);
-        let reads = cygnet::sync::RwLockWriteGuard::downgrade(writes);
+        let reads = RwLockWriteGuard::downgrade(writes);
         assert!(reader.join().unwrap());
         assert_eq!(*reads, 10);
-        assert_eq!(waiting(&*lock), 1);
+        assert_eq!(waiting(&lock), 1);
         drop(reads);
         assert!(writer.join().unwrap());
         assert_eq!(*lock.read().unwrap(), 11);
@@ -128,40 +123,7 @@ fn a_writer_that_goes_on_to_read_lets_readers_in_and_no_writer_between() {
 }
 
 #[test]
-fn cancelled_late_and_dropped_waits_leave_nothing() {
-    with_each(|rt| {
-        let lock = Arc::new(RwLock::new(0));
-        let held = block_on(lock.write_async());
-        let refused = |lock: &RwLock<usize>| {
-            let short = Duration::from_millis(1);
-            assert_eq!(lock.read_timeout(short).err(), Some(WaitError::TimedOut));
-            assert_eq!(lock.write_timeout(short).err(), Some(WaitError::TimedOut));
-            let mut cx = Context::from_waker(Waker::noop());
-            assert!(pin!(lock.read_async()).poll(&mut cx).is_pending());
-            assert!(pin!(lock.write_async()).poll(&mut cx).is_pending());
-        };
-        refused(&lock);
-        rt.block_on(|| refused(&lock));
-        let seen = Seen::default();
-        let tasks = [comes(rt, &lock, 0, true, &seen), comes(rt, &lock, 1, false, &seen)];
-        tasks.iter().for_each(|task| task.cancel("enough"));
-        tasks.into_iter().for_each(|task| assert!(!task.join().unwrap()));
-        assert_eq!(waiting(&*lock), 0);
-        drop(held);
-        rt.block_on(|| {
-            let mine = Arc::clone(&lock);
-            let task = spawn(move || {
-                cancel_handle().cancel("enough");
-                mine.read().is_err() && mine.write().is_err() && mine.try_write().is_some()
-            });
-            assert!(task.join().unwrap());
-        });
-        assert!(lock.write_timeout(LONG).is_ok());
-    });
-}
-
-#[test]
-fn who_is_refused_by_a_panic_leaves_nothing_behind() {
+fn a_writer_that_is_refused_by_a_panic_leaves_nothing_behind() {
     with_each(|rt| {
         let lock = RwLock::new(());
         let reads = block_on(lock.read_async());
@@ -176,68 +138,58 @@ fn who_is_refused_by_a_panic_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_writer_that_would_wait_for_itself_panics_and_says_so() {
+fn a_writer_that_would_wait_for_itself_panics() {
     let lock = RwLock::new(1);
     let writes = lock.write().unwrap();
     assert!(panic_of(|| lock.read().is_ok()).contains("would wait for itself"));
     assert!(panic_of(|| lock.write().is_ok()).contains("would wait for itself"));
     drop(writes);
-    // One that has written before does not.
+    // A caller that has written before may wait.
     let other = block_on(lock.write_async());
-    assert_eq!(lock.read_timeout(Duration::from_millis(1)).err(), Some(WaitError::TimedOut));
+    assert_eq!(lock.read_timeout(MOMENT).err(), Some(WaitError::TimedOut));
     drop(other);
     assert_eq!(format!("{lock:?}"), "RwLock { value: 1, waiting: [] }");
     let _writes = lock.write().unwrap();
     assert!(format!("{lock:?}").contains("writer: thread"), "{lock:?}");
 }
 
-/// Tasks, threads and futures, with cancels and limits: the counts agree, and at the end it is free.
+/// Tasks, threads and futures, with cancels and limits.
 #[test]
-fn a_storm_of_all_kinds_leaves_it_free_and_the_sums_right() {
+fn a_storm_of_all_kinds_leaves_the_lock_free_and_the_sums_right() {
     for workers in [1, 2, 8] {
         within(|| {
             let rt = runtime(workers);
             let (lock, written) = (Arc::new(RwLock::new(0usize)), Arc::new(AtomicUsize::new(0)));
             let times = scaled_in_debug(2_000);
+            let shared = (Arc::clone(&lock), Arc::clone(&written));
             let visit = |seed: usize| {
-                let (lock, written) = (Arc::clone(&lock), Arc::clone(&written));
-                move || {
+                own(&shared, move |(lock, written)| {
+                    let write = |value: &mut usize| {
+                        *value += 1;
+                        written.fetch_add(1, Ordering::Relaxed);
+                    };
                     for i in 0..times {
                         let limit = Duration::from_micros(((seed + i) % 50) as u64);
                         match (seed + i) % 5 {
-                            0 => {
-                                if let Ok(mut value) = lock.write() {
-                                    *value += 1;
-                                    written.fetch_add(1, Ordering::Relaxed);
-                                }
-                            }
-                            1 => {
-                                if let Ok(mut value) = lock.write_timeout(limit) {
-                                    *value += 1;
-                                    written.fetch_add(1, Ordering::Relaxed);
-                                }
-                            }
+                            0 => drop(lock.write().map(|mut value| write(&mut value))),
+                            1 => drop(lock.write_timeout(limit).map(|mut value| write(&mut value))),
                             2 => drop(lock.read_timeout(limit)),
                             _ => drop(lock.read()),
                         }
                     }
-                }
-            };
-            let tasks: Vec<_> = (0..16).map(|i| rt.spawn(visit(i))).collect();
-            let threads: Vec<_> =
-                (0..2).map(|i| crate::common::thread::spawn(visit(50 + i))).collect();
-            let future = {
-                let (lock, written) = (Arc::clone(&lock), Arc::clone(&written));
-                crate::common::thread::spawn(move || {
-                    for _ in 0..times {
-                        block_on(async {
-                            *lock.write_async().await += 1;
-                            written.fetch_add(1, Ordering::Relaxed);
-                            let _both = (lock.read_async().await, lock.try_read());
-                        });
-                    }
                 })
             };
+            let tasks: Vec<_> = (0..16).map(|i| rt.spawn(visit(i))).collect();
+            let threads: Vec<_> = (0..2).map(|i| thread::spawn(visit(50 + i))).collect();
+            let future = thread::spawn(own(&shared, move |(lock, written)| {
+                for _ in 0..times {
+                    block_on(async {
+                        *lock.write_async().await += 1;
+                        written.fetch_add(1, Ordering::Relaxed);
+                        let _both = (lock.read_async().await, lock.try_read());
+                    });
+                }
+            }));
             for (i, task) in tasks.into_iter().enumerate() {
                 if i % 5 == 0 {
                     task.cancel("a part of the storm");
@@ -245,7 +197,7 @@ fn a_storm_of_all_kinds_leaves_it_free_and_the_sums_right() {
                 let _ = task.join();
             }
             threads.into_iter().chain([future]).for_each(|thread| thread.join().unwrap());
-            assert_eq!(waiting(&*lock), 0);
+            assert_eq!(waiting(&lock), 0);
             assert_eq!(*lock.try_write().unwrap(), written.load(Ordering::Relaxed));
         });
     }

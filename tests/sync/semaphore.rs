@@ -1,34 +1,32 @@
-//! `Semaphore`: order, many at once, closing, and each way of not getting one.
+//! `Semaphore`: order, many permits at once, closing, and limits.
 
-use crate::common::Mutex;
-use crate::common::{panic_of, scaled_in_debug, with, with_each};
-use crate::{LONG, block_on, until_waiting, waiting};
+use crate::common::{
+    self, Mutex, own, panic_of, poll_once, scaled_in_debug, waits, with, with_each,
+};
+use crate::{LONG, MOMENT, block_on, waiting};
 use cygnet::sync::{Semaphore, WaitError};
-use cygnet::{Runtime, Task, cancel_handle, scope, spawn, yield_now};
+use cygnet::{Runtime, Task, scope, spawn, yield_now};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
-/// One that waits for so many, enters its number and gives them back when it has them.
+/// Spawns a task that waits for permits, enters their number and gives them back.
 fn asks(
     rt: &Runtime,
     semaphore: &Arc<Semaphore>,
     permits: usize,
     got: &Arc<Mutex<Vec<usize>>>,
 ) -> Task<Result<(), WaitError>> {
-    let before = waiting(&**semaphore);
-    let (mine, got) = (Arc::clone(semaphore), Arc::clone(got));
-    let task = rt.spawn(move || {
-        mine.acquire_many(permits).map(|permit| got.lock().unwrap().push(permit.permits()))
-    });
-    until_waiting(&**semaphore, before + 1);
-    task
+    let got = Arc::clone(got);
+    waits(rt, semaphore, move |semaphore| {
+        semaphore.acquire_many(permits).map(|permit| got.lock().unwrap().push(permit.permits()))
+    })
 }
 
 #[test]
-fn so_many_and_no_more_have_one() {
+fn no_more_callers_are_inside_than_there_are_permits() {
     with_each(|rt| {
         let (semaphore, inside) = (Semaphore::new(3), AtomicUsize::new(0));
         rt.block_on(|| {
@@ -49,16 +47,13 @@ fn so_many_and_no_more_have_one() {
 }
 
 #[test]
-fn one_that_asks_for_many_is_not_starved_by_those_who_ask_for_few() {
+fn a_caller_that_asks_for_many_is_not_starved() {
     with_each(|rt| {
         let semaphore = Arc::new(Semaphore::new(2));
         let got = Arc::default();
         let many = asks(rt, &semaphore, 5, &got);
         let few = asks(rt, &semaphore, 1, &got);
-        assert!(
-            semaphore.try_acquire().is_none(),
-            "two are there, and are kept for who came first"
-        );
+        assert!(semaphore.try_acquire().is_none(), "the two are kept for the first waiter");
         assert_eq!(semaphore.try_acquire_many(0).map(|none| none.permits()), Some(0));
         semaphore.add_permits(2);
         assert_eq!(semaphore.available_permits(), 4);
@@ -71,7 +66,7 @@ fn one_that_asks_for_many_is_not_starved_by_those_who_ask_for_few() {
 }
 
 #[test]
-fn who_leaves_the_front_lets_those_behind_have_what_is_there() {
+fn a_waiter_that_leaves_the_front_lets_the_next_ones_be_served() {
     with_each(|rt| {
         let semaphore = Arc::new(Semaphore::new(2));
         let got = Arc::default();
@@ -82,44 +77,35 @@ fn who_leaves_the_front_lets_those_behind_have_what_is_there() {
         assert!(matches!(many.join().unwrap(), Err(WaitError::Cancelled(_))));
         few.join().unwrap().unwrap();
         last.join().unwrap().unwrap();
-        // By its time, too; and as a future.
+        // The waiter leaves by its time limit, or is a future that is dropped.
         let few = {
             let mut future = pin!(semaphore.acquire_async(3));
-            let mut cx = Context::from_waker(Waker::noop());
-            assert!(future.as_mut().poll(&mut cx).is_pending());
+            assert!(poll_once(future.as_mut()).is_pending());
             let few = asks(rt, &semaphore, 1, &got);
-            let late = semaphore.acquire_timeout(9, Duration::from_millis(1));
+            let late = semaphore.acquire_timeout(9, MOMENT);
             assert_eq!(late.err(), Some(WaitError::TimedOut));
             few
         };
         few.join().unwrap().unwrap();
         assert_eq!(semaphore.available_permits(), 2);
-        assert_eq!(waiting(&*semaphore), 0);
+        assert_eq!(waiting(&semaphore), 0);
     });
 }
 
 #[test]
-fn a_cancelled_task_is_turned_away_and_gives_back_what_it_was_granted() {
+fn a_task_that_is_cancelled_after_its_grant_gives_the_permits_back() {
     with(&[1], |rt| {
         rt.block_on(|| {
-            let semaphore = Arc::new(Semaphore::new(1));
-            let mine = Arc::clone(&semaphore);
-            let refused = spawn(move || {
-                cancel_handle().cancel("enough");
-                mine.acquire().map(|_| ())
-            });
-            assert!(matches!(refused.join().unwrap(), Err(WaitError::Cancelled(_))));
-            semaphore.add_permits(1);
+            let semaphore = Arc::new(Semaphore::new(2));
             // One permit stays free until the task that was called takes it; two are handed over.
             for (permits, free) in [(1, 1), (2, 0)] {
                 let held = semaphore.acquire_many(2).unwrap();
-                let mine = Arc::clone(&semaphore);
-                let granted = spawn(move || mine.acquire_many(permits).map(|_| ()));
-                while waiting(&*semaphore) == 0 {
-                    yield_now().unwrap();
-                }
+                let granted = spawn(own(&semaphore, move |semaphore| {
+                    semaphore.acquire_many(permits).map(|_| ())
+                }));
+                common::give_way_until(|| waiting(&semaphore) == 1);
                 drop(held);
-                assert_eq!(waiting(&*semaphore), 0, "it is called or served, and has not gone on");
+                assert_eq!(waiting(&semaphore), 0, "it is called or served, and has not gone on");
                 assert_eq!(semaphore.available_permits(), 2 * free);
                 granted.cancel("enough");
                 assert!(matches!(granted.join().unwrap(), Err(WaitError::Cancelled(_))));
@@ -130,21 +116,20 @@ fn a_cancelled_task_is_turned_away_and_gives_back_what_it_was_granted() {
 }
 
 #[test]
-fn closing_turns_away_who_waits_and_who_comes() {
+fn closing_turns_away_waiters_and_later_callers() {
     with_each(|rt| {
         let semaphore = Arc::new(Semaphore::new(1));
         let got = Arc::default();
         let out = semaphore.try_acquire().unwrap();
         let tasks: Vec<_> = (1..4).map(|permits| asks(rt, &semaphore, permits, &got)).collect();
         let mut future = Box::pin(semaphore.acquire_async(1));
-        let mut cx = Context::from_waker(Waker::noop());
-        assert!(future.as_mut().poll(&mut cx).is_pending());
+        assert!(poll_once(future.as_mut()).is_pending());
         semaphore.close();
         semaphore.close();
         for task in tasks {
             assert_eq!(task.join().unwrap(), Err(WaitError::Closed));
         }
-        assert!(matches!(future.as_mut().poll(&mut cx), Poll::Ready(Err(WaitError::Closed))));
+        assert!(matches!(poll_once(future), Poll::Ready(Err(WaitError::Closed))));
         drop(out);
         assert!(semaphore.is_closed());
         assert_eq!(semaphore.available_permits(), 1);
@@ -156,7 +141,7 @@ fn closing_turns_away_who_waits_and_who_comes() {
 }
 
 #[test]
-fn its_limits_are_said_and_nothing_wraps() {
+fn limits_are_reported_and_no_count_wraps() {
     let most = Semaphore::MAX_PERMITS;
     assert!(panic_of(|| Semaphore::new(most + 1)).contains("MAX_PERMITS"));
     let semaphore = Semaphore::new(most);
@@ -179,32 +164,18 @@ fn its_limits_are_said_and_nothing_wraps() {
 }
 
 #[test]
-fn who_is_refused_by_a_panic_leaves_nothing_behind() {
-    with(&[1, 2], |rt| {
-        rt.block_on(|| {
-            let semaphore = Semaphore::new(1);
-            let refused = panic_of(|| cygnet::no_suspend(|| drop(semaphore.acquire_many(2))));
-            assert!(refused.contains("no_suspend"), "{refused}");
-            assert!(semaphore.try_acquire().is_some(), "as if it had never been called");
-            assert!(semaphore.acquire_timeout(1, Duration::from_millis(1)).is_ok());
-        });
-    });
-}
-
-#[test]
-fn what_a_future_gives_back_may_find_no_room() {
+fn permits_of_a_dropped_future_that_find_no_room_are_lost() {
     let semaphore = Semaphore::new(2);
     let out = semaphore.try_acquire_many(2).unwrap();
     let mut future = Box::pin(semaphore.acquire_async(2));
-    assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert!(poll_once(future.as_mut()).is_pending());
     drop(out);
     semaphore.add_permits(Semaphore::MAX_PERMITS);
-    // As a permit: it stays away.
+    // As for a permit: there is no room for them.
     drop(future);
     assert_eq!(semaphore.available_permits(), Semaphore::MAX_PERMITS);
 }
 
-/// Permits are neither lost nor made, whatever races.
 #[test]
 fn a_cancel_a_timeout_and_a_close_lose_no_permit() {
     with(&[1, 2, 8], |rt| {
@@ -212,15 +183,14 @@ fn a_cancel_a_timeout_and_a_close_lose_no_permit() {
             let semaphore = Arc::new(Semaphore::new(2));
             let tasks: Vec<_> = (0..5)
                 .map(|i| {
-                    let semaphore = Arc::clone(&semaphore);
-                    rt.spawn(move || {
+                    rt.spawn(own(&semaphore, move |semaphore| {
                         let permit = match i {
                             0 => semaphore.acquire_timeout(2, Duration::from_micros(round % 100)),
                             _ => semaphore.acquire_many(i % 3),
                         };
                         let _ = yield_now();
                         permit.is_ok()
-                    })
+                    }))
                 })
                 .collect();
             tasks[2].cancel("races");
@@ -229,7 +199,7 @@ fn a_cancel_a_timeout_and_a_close_lose_no_permit() {
             }
             tasks.into_iter().for_each(|task| drop(task.join()));
             assert_eq!(semaphore.available_permits(), 2, "in round {round}");
-            assert_eq!(waiting(&*semaphore), 0);
+            assert_eq!(waiting(&semaphore), 0);
         }
     });
 }

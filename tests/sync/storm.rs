@@ -1,7 +1,7 @@
-//! Storms: tasks, threads and futures on one primitive, with random time limits and cancels. The sums agree, nobody is
-//! forgotten, and at the end nobody waits.
+//! Storms: tasks, threads and futures on one primitive, with random time limits and cancels. The sums
+//! agree, no waiter is forgotten, and none is left at the end.
 
-use crate::common::{Random, eventually, runtime, scaled_in_debug, within};
+use crate::common::{Random, eventually, own, runtime, scaled_in_debug, thread, within};
 use crate::{block_on, waiting};
 use cygnet::sync::{Condvar, Mutex, WaitError};
 use std::sync::Arc;
@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+#[derive(Default)]
 struct Shared {
     mutex: Mutex<usize>,
-    /// Somebody is inside, by its own account.
+    /// A caller has it and has not given it back, by its own account.
     inside: AtomicBool,
     granted: AtomicUsize,
     tried: AtomicUsize,
@@ -53,33 +54,20 @@ fn tasks_threads_and_futures_share_a_mutex() {
     for workers in [1, 2, 3, 8, 64] {
         within(|| {
             let rt = runtime(workers);
-            let shared = Arc::new(Shared {
-                mutex: Mutex::new(0),
-                inside: AtomicBool::new(false),
-                granted: AtomicUsize::new(0),
-                tried: AtomicUsize::new(0),
-            });
+            let shared = Arc::new(Shared::default());
             let times = scaled_in_debug(4_000);
             let visit = |seed: usize| {
-                let shared = Arc::clone(&shared);
-                move || shared.visit(&mut Random(seed as u64 * 7919 + 1), times)
+                own(&shared, move |shared| shared.visit(&mut Random(seed as u64 * 7919 + 1), times))
             };
             let tasks: Vec<_> = (0..24).map(|i| rt.spawn(visit(i))).collect();
-            let threads: Vec<_> =
-                (0..3).map(|i| crate::common::thread::spawn(visit(100 + i))).collect();
-            let futures: Vec<_> = (0..3)
-                .map(|_| {
-                    let shared = Arc::clone(&shared);
-                    crate::common::thread::spawn(move || {
-                        for _ in 0..times {
-                            shared.tried.fetch_add(1, Ordering::Relaxed);
-                            block_on(async {
-                                shared.use_it(&mut *shared.mutex.lock_async().await)
-                            });
-                        }
-                    })
-                })
-                .collect();
+            let threads = [100, 101, 102].map(|i| thread::spawn(visit(i)));
+            let future = move |shared: Arc<Shared>| {
+                for _ in 0..times {
+                    shared.tried.fetch_add(1, Ordering::Relaxed);
+                    block_on(async { shared.use_it(&mut *shared.mutex.lock_async().await) });
+                }
+            };
+            let futures = [(); 3].map(|()| thread::spawn(own(&shared, future)));
             for (i, task) in tasks.into_iter().enumerate() {
                 if i % 8 == 0 {
                     task.cancel("a part of the storm");
@@ -99,10 +87,11 @@ fn tasks_threads_and_futures_share_a_mutex() {
     }
 }
 
-/// What is put into it is notified to one. Takers come with any limit, are cancelled, or are futures that are dropped; two
-/// are patient. A notification that was lost would leave them waiting with something there.
+/// Each item is notified to one taker. Takers have any limit, are cancelled, or are futures that are dropped;
+/// two are patient. A lost notification would leave these waiting while there is an item.
 #[test]
 fn a_queue_with_impatient_takers_loses_no_notification() {
+    #[derive(Default)]
     struct Queue {
         items: Mutex<usize>,
         some: Condvar,
@@ -136,7 +125,7 @@ fn a_queue_with_impatient_takers_loses_no_notification() {
             }
         }
 
-        /// Polls so often, and drops the wait.
+        /// Drops the wait after `polls` polls.
         fn take_if_soon(&self, polls: u64) {
             let mut wait = Box::pin(async {
                 let mut items = self.some.wait_async(self.items.lock_async().await).await;
@@ -149,22 +138,17 @@ fn a_queue_with_impatient_takers_loses_no_notification() {
                 if wait.as_mut().poll(&mut cx).is_ready() {
                     return;
                 }
-                crate::common::thread::yield_now();
+                thread::yield_now();
             }
         }
     }
     for workers in [1, 2, 8] {
         within(|| {
             let (rt, other) = (runtime(workers), runtime(1));
-            let queue = Arc::new(Queue {
-                items: Mutex::new(0),
-                some: Condvar::new(),
-                taken: AtomicUsize::new(0),
-            });
+            let queue = Arc::new(Queue::default());
             let all = scaled_in_debug(20_000);
-            let of = |call: fn(&Queue, usize, usize), all: usize, seed: usize| {
-                let queue = Arc::clone(&queue);
-                move || call(&queue, all, seed)
+            let of = |call: fn(&Queue, usize, usize), seed: usize| {
+                own(&queue, move |queue| call(&queue, all, seed))
             };
             let patient: fn(&Queue, usize, usize) = |queue, all, _| queue.take_all(all);
             let impatient: fn(&Queue, usize, usize) = |queue, all, seed| {
@@ -181,16 +165,13 @@ fn a_queue_with_impatient_takers_loses_no_notification() {
                 }
             };
             let threads = [dropped, dropped, impatient, patient];
-            let threads: Vec<_> = threads
-                .iter()
-                .map(|call| crate::common::thread::spawn(of(*call, all, 50)))
-                .collect();
-            let tasks = [rt.spawn(of(patient, all, 0)), other.spawn(of(impatient, all, 1))];
+            let threads = threads.map(|call| thread::spawn(of(call, 50)));
+            let tasks = [rt.spawn(of(patient, 0)), other.spawn(of(impatient, 1))];
             let mut random = Random(1);
             let mut cancelled = Vec::new();
             for i in 0..all {
                 if i % 16 == 0 {
-                    cancelled.push(rt.spawn(of(impatient, all, i)));
+                    cancelled.push(rt.spawn(of(impatient, i)));
                 }
                 *block_on(queue.items.lock_async()) += 1;
                 queue.some.notify_one();
@@ -200,7 +181,7 @@ fn a_queue_with_impatient_takers_loses_no_notification() {
                 }
             }
             eventually("all are taken", || queue.taken.load(Ordering::Relaxed) == all);
-            // Not by the patient ones, perhaps, and they wait for more.
+            // The patient takers may still wait for more.
             let items = block_on(queue.items.lock_async());
             queue.some.notify_all();
             drop(items);
