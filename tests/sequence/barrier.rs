@@ -1,7 +1,7 @@
-//! `SequenceBarrier`: published, finished, closed, with waits of each kind.
+//! `SequenceBarrier`: published, finished and closed, with waits of each kind.
 
-use crate::common::{give_way_until, panic_of, scaled, with_each, within};
-use crate::{LONG, poll_once, until_waiting, waiting};
+use crate::common::{give_way_until, mpsc, panic_of, scaled, thread, with_each, within};
+use crate::{LONG, MOMENT, STRATEGIES, own, poll_once, until_waiting, waiting, waits};
 use cygnet::ring::sequence::{SequenceBarrier, SequenceBarrierGroup, WaitStrategy};
 use cygnet::sync::WaitError;
 use cygnet::{scope, spawn};
@@ -9,18 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-const STRATEGIES: [WaitStrategy; 3] =
-    [WaitStrategy::Park, WaitStrategy::SpinThenPark, WaitStrategy::Spin];
-
 #[test]
-fn a_wait_is_answered_with_the_last_number_that_is_published() {
+fn a_wait_returns_the_last_published_number() {
     for strategy in STRATEGIES {
         with_each(|rt| {
             let barrier = SequenceBarrier::<u64>::new().with_strategy(strategy);
             rt.block_on(|| {
                 let waits = |target: u64| {
-                    let barrier = barrier.clone();
-                    spawn(move || barrier.wait_until_published(target))
+                    spawn(own(&barrier, move |barrier| barrier.wait_until_published(target)))
                 };
                 let tasks = [waits(0), waits(1), waits(4)];
                 assert_eq!(barrier.last_published(), u64::MAX);
@@ -41,17 +37,12 @@ fn a_wait_is_answered_with_the_last_number_that_is_published() {
 fn threads_tasks_and_futures_wait_for_one_barrier() {
     with_each(|rt| {
         let barrier = SequenceBarrier::<u32>::new().with_strategy(WaitStrategy::Park);
-        crate::common::thread::scope(|s| {
+        thread::scope(|s| {
             let thread = s.spawn(|| barrier.wait_until_published(5));
             let future = s.spawn(|| cygnet::wait(barrier.wait_async(6)).unwrap());
-            let task = rt.spawn({
-                let barrier = barrier.clone();
-                move || barrier.wait_until_published(7)
-            });
+            let task = rt.spawn(own(&barrier, |barrier| barrier.wait_until_published(7)));
             until_waiting(&barrier, 3);
-            for number in 0..=7 {
-                barrier.publish(number);
-            }
+            (0..=7).for_each(|number| assert!(barrier.publish(number)));
             for answer in [thread.join().unwrap(), future.join().unwrap(), task.join().unwrap()] {
                 assert!((5..=7).contains(&answer.unwrap()));
             }
@@ -61,15 +52,12 @@ fn threads_tasks_and_futures_wait_for_one_barrier() {
 }
 
 #[test]
-fn a_closed_barrier_wakes_all_and_answers_for_what_was_published() {
+fn a_closed_barrier_wakes_all_waiters_and_keeps_what_was_published() {
     with_each(|rt| {
         let barrier = SequenceBarrier::<u8>::new();
         barrier.publish(3);
-        let tasks = [4, 9, 60].map(|target| {
-            let barrier = barrier.clone();
-            rt.spawn(move || barrier.wait_until_published(target))
-        });
-        until_waiting(&barrier, 3);
+        let tasks = [4, 9, 60]
+            .map(|target| waits(rt, &barrier, move |barrier| barrier.wait_until_published(target)));
         barrier.close();
         barrier.close();
         for task in tasks {
@@ -84,40 +72,35 @@ fn a_closed_barrier_wakes_all_and_answers_for_what_was_published() {
 }
 
 #[test]
-fn what_was_published_before_the_finish_stands() {
+fn numbers_published_before_the_finish_stand() {
     with_each(|rt| {
         let barrier = SequenceBarrier::<u8>::new();
-        let task = rt.spawn({
-            let barrier = barrier.clone();
-            move || {
-                let first = barrier.wait_until_published(2);
-                (first, barrier.wait_until_published(3))
-            }
-        });
+        let task = rt.spawn(own(&barrier, |barrier| {
+            [2, 3].map(|target| barrier.wait_until_published(target))
+        }));
         barrier.publish(2);
         barrier.finish();
-        assert_eq!(task.join().unwrap(), (Ok(2), Err(WaitError::Closed)));
+        assert_eq!(task.join().unwrap(), [Ok(2), Err(WaitError::Closed)]);
         assert!(barrier.is_finished() && !barrier.is_closed());
     });
 }
 
 #[test]
-fn a_cancelled_wait_leaves_the_barrier_and_all_others_as_they_were() {
+fn a_cancelled_wait_leaves_the_barrier_and_all_others_alone() {
     for strategy in STRATEGIES {
         with_each(|rt| {
             rt.block_on(|| {
                 let barrier = SequenceBarrier::<u8>::new().with_strategy(strategy);
                 let waits = |target| {
-                    let barrier = barrier.clone();
-                    spawn(move || barrier.wait_until_published(target))
+                    spawn(own(&barrier, move |barrier| barrier.wait_until_published(target)))
                 };
-                // The nearest one goes; it is what the publisher looks for.
+                // The publisher looks for the nearest target, whose waiter leaves.
                 let (nearest, other) = (waits(1), waits(2));
                 if strategy == WaitStrategy::Park {
                     give_way_until(|| waiting(&barrier) == 2);
                 }
                 nearest.cancel("enough");
-                // One that spins may not have begun.
+                // A task that spins may not have begun.
                 let cut = nearest.join();
                 assert!(matches!(cut, Ok(Err(WaitError::Cancelled(_))) | Err(_)), "{cut:?}");
                 barrier.publish(1);
@@ -131,7 +114,7 @@ fn a_cancelled_wait_leaves_the_barrier_and_all_others_as_they_were() {
 }
 
 #[test]
-fn a_cancelled_task_is_turned_away_also_from_what_is_published() {
+fn a_cancelled_task_is_turned_away_even_if_the_number_is_published() {
     with_each(|rt| {
         rt.block_on(|| {
             let barrier = SequenceBarrier::<u8>::starting_after(9);
@@ -146,8 +129,7 @@ fn a_wait_ends_when_its_time_is_over() {
     within(|| {
         for strategy in STRATEGIES {
             let barrier = SequenceBarrier::<u16>::new().with_strategy(strategy);
-            let time = Duration::from_millis(2);
-            assert_eq!(barrier.wait_timeout(0, time), Err(WaitError::TimedOut));
+            assert_eq!(barrier.wait_timeout(0, MOMENT), Err(WaitError::TimedOut));
             assert_eq!(waiting(&barrier), 0);
             barrier.publish(0);
             assert_eq!(barrier.wait_timeout(0, LONG), Ok(0));
@@ -159,7 +141,7 @@ fn a_wait_ends_when_its_time_is_over() {
 fn a_future_that_is_dropped_has_never_waited() {
     let barrier = SequenceBarrier::<u16>::new();
     {
-        let mut wait = std::pin::pin!(barrier.wait_async(0));
+        let mut wait = Box::pin(barrier.wait_async(0));
         assert!(poll_once(wait.as_mut()).is_pending());
         assert_eq!(waiting(&barrier), 1);
     }
@@ -172,21 +154,13 @@ fn a_terminal_barrier_is_closed_by_a_wait_that_is_cut_short() {
     with_each(|rt| {
         let terminal = || SequenceBarrier::<u8>::new().terminal();
         let barrier = terminal();
-        let other = rt.spawn({
-            let barrier = barrier.clone();
-            move || barrier.wait_until_published(7)
-        });
-        until_waiting(&barrier, 1);
-        let time = Duration::from_millis(1);
-        assert_eq!(barrier.wait_timeout(3, time), Err(WaitError::TimedOut));
+        let wait = |barrier: SequenceBarrier<u8>| barrier.wait_until_published(7);
+        let other = waits(rt, &barrier, wait);
+        assert_eq!(barrier.wait_timeout(3, MOMENT), Err(WaitError::TimedOut));
         assert_eq!(other.join().unwrap(), Err(WaitError::Closed));
 
         let barrier = terminal();
-        let task = rt.spawn({
-            let barrier = barrier.clone();
-            move || barrier.wait_until_published(7)
-        });
-        until_waiting(&barrier, 1);
+        let task = waits(rt, &barrier, wait);
         task.cancel("enough");
         assert!(task.join().unwrap().is_err());
         assert!(barrier.is_closed());
@@ -201,19 +175,19 @@ fn a_terminal_barrier_is_closed_by_a_wait_that_is_cut_short() {
 }
 
 #[test]
-fn nothing_that_was_published_is_taken_back() {
+fn a_published_number_is_never_taken_back() {
     let barrier = SequenceBarrier::<u8>::starting_after(250);
     assert!(!barrier.publish(250));
     assert!(!barrier.publish(200));
     assert!(barrier.publish(3));
-    // More than half of all numbers on is before.
+    // A number more than half of all numbers ahead counts as an earlier one.
     assert!(!barrier.publish(140));
     assert_eq!(barrier.last_published(), 3);
-    assert_eq!(barrier.wait_until_published(200), Ok(3), "far in the past");
+    assert_eq!(barrier.wait_until_published(200), Ok(3), "it was published long ago");
 }
 
 #[test]
-fn options_are_set_before_a_barrier_is_used() {
+fn options_of_a_barrier_are_set_before_it_is_used() {
     let barrier = SequenceBarrier::<u8>::new();
     let _other = barrier.clone();
     let said = panic_of(|| barrier.terminal());
@@ -224,11 +198,11 @@ fn options_are_set_before_a_barrier_is_used() {
 }
 
 #[test]
-fn numbers_wrap_around_many_times_with_waiters_that_come_and_go() {
+fn numbers_wrap_around_many_times_while_waiters_come_and_go() {
     with_each(|rt| {
         rt.block_on(|| {
-            let barrier = SequenceBarrier::<u8>::new().with_strategy(WaitStrategy::Park);
-            let back = SequenceBarrier::<u8>::new().with_strategy(WaitStrategy::Park);
+            let [barrier, back] =
+                [(); 2].map(|()| SequenceBarrier::<u8>::new().with_strategy(WaitStrategy::Park));
             let rounds = scaled(2_000) as u32;
             scope(|s| {
                 s.spawn(|| {
@@ -239,14 +213,15 @@ fn numbers_wrap_around_many_times_with_waiters_that_come_and_go() {
                 });
                 for round in 0..rounds {
                     let target = round as u8;
-                    let near = barrier.clone();
-                    let cancelled = s.spawn(move || near.wait_until_published(target));
+                    let waits = |target| {
+                        s.spawn(own(&barrier, move |barrier| barrier.wait_until_published(target)))
+                    };
+                    let cancelled = waits(target);
                     if round % 2 == 0 {
                         cygnet::yield_now().unwrap();
                     }
                     cancelled.cancel("half of them");
-                    let far = barrier.clone();
-                    let gone = s.spawn(move || far.wait_until_published(target.wrapping_add(40)));
+                    let gone = waits(target.wrapping_add(40));
                     gone.cancel("too");
                     barrier.publish(target);
                     back.wait_until_published(target).unwrap();
@@ -260,7 +235,7 @@ fn numbers_wrap_around_many_times_with_waiters_that_come_and_go() {
 }
 
 #[test]
-fn who_waits_for_a_number_half_of_all_away_keeps_nobody_else_waiting() {
+fn a_waiter_for_a_number_half_of_all_ahead_does_not_delay_others() {
     let barrier = SequenceBarrier::<u8>::new().with_strategy(WaitStrategy::Park);
     let group = SequenceBarrierGroup::from(&barrier);
     for in_group in [false, true] {
@@ -271,7 +246,7 @@ fn who_waits_for_a_number_half_of_all_away_keeps_nobody_else_waiting() {
         let mut half = Box::pin(wait(last.wrapping_add(128)));
         let mut near = Box::pin(wait(last.wrapping_add(5)));
         assert!(poll_once(half.as_mut()).is_pending() && poll_once(near.as_mut()).is_pending());
-        // One that goes has it looked up again which number is the nearest.
+        // A waiter that leaves makes the barrier look up the nearest target again.
         assert!(poll_once(wait(last.wrapping_add(3))).is_pending());
         barrier.publish(last.wrapping_add(1));
         barrier.publish(last.wrapping_add(5));
@@ -282,12 +257,12 @@ fn who_waits_for_a_number_half_of_all_away_keeps_nobody_else_waiting() {
 }
 
 #[test]
-fn a_wait_in_a_thread_hook_is_a_panic_with_each_strategy() {
+fn a_wait_in_a_thread_hook_panics_with_each_strategy() {
     for strategy in STRATEGIES {
         within(|| {
             let barrier = SequenceBarrier::<u64>::new().with_strategy(strategy);
             barrier.publish(0);
-            let (said, heard) = crate::common::mpsc::channel();
+            let (said, heard) = mpsc::channel();
             let hook = move || {
                 assert_eq!(barrier.wait_until_published(0), Ok(0));
                 let _ = said.send(panic_of(|| barrier.wait_timeout(1, Duration::from_secs(1))));
@@ -301,7 +276,7 @@ fn a_wait_in_a_thread_hook_is_a_panic_with_each_strategy() {
 }
 
 #[test]
-fn a_task_whose_waits_time_out_again_and_again_lets_others_of_its_worker_run() {
+fn a_task_whose_waits_keep_timing_out_lets_its_worker_run_others() {
     for strategy in STRATEGIES {
         for time in [Duration::ZERO, Duration::from_micros(20)] {
             with_each(|rt| {
@@ -309,7 +284,7 @@ fn a_task_whose_waits_time_out_again_and_again_lets_others_of_its_worker_run() {
                 let started = AtomicUsize::new(0);
                 rt.block_on(|| {
                     scope(|s| {
-                        // Each has started, so that no other worker takes it.
+                        // Each task has started, so that no other worker takes it.
                         for number in 0..8 {
                             let (barrier, started) = (&barrier, &started);
                             s.spawn(move || {

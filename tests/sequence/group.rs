@@ -1,11 +1,10 @@
-//! `SequenceBarrierGroup`: as far as the last of its members.
+//! `SequenceBarrierGroup`: its progress is that of its slowest member.
 
 use crate::common::{panic_of, with_each};
-use crate::{poll_once, until_waiting, waiting};
-use cygnet::ring::sequence::{SequenceBarrier, SequenceBarrierGroup, WaitStrategy};
+use crate::{MOMENT, STRATEGIES, own, poll_once, waiting, waits};
+use cygnet::ring::sequence::{SequenceBarrier, SequenceBarrierGroup};
 use cygnet::sync::WaitError;
 use std::task::Poll;
-use std::time::Duration;
 
 fn members<const N: usize>() -> ([SequenceBarrier<u8>; N], SequenceBarrierGroup<u8>) {
     let members = std::array::from_fn(|_| SequenceBarrier::new());
@@ -14,15 +13,14 @@ fn members<const N: usize>() -> ([SequenceBarrier<u8>; N], SequenceBarrierGroup<
 }
 
 #[test]
-fn a_group_has_got_as_far_as_the_last_of_its_members() {
-    for strategy in [WaitStrategy::Park, WaitStrategy::SpinThenPark, WaitStrategy::Spin] {
+fn a_group_has_published_what_all_its_members_have() {
+    for strategy in STRATEGIES {
         with_each(|rt| {
             let ([a, b, c], group) = members();
             let group = group.with_strategy(strategy);
-            let task = rt.spawn({
-                let group = group.clone();
-                move || [2, 5].map(|target| group.wait_until_published(target))
-            });
+            let task = rt.spawn(own(&group, |group| {
+                [2, 5].map(|target| group.wait_until_published(target))
+            }));
             a.publish(7);
             b.publish(3);
             assert_eq!(group.last_published(), u8::MAX);
@@ -39,7 +37,7 @@ fn a_group_has_got_as_far_as_the_last_of_its_members() {
 }
 
 #[test]
-fn numbers_of_members_on_both_sides_of_zero_are_compared() {
+fn members_on_both_sides_of_zero_are_compared() {
     let ([a, b], group) = members();
     for number in [40, 80, 120, 160, 200, 240] {
         assert!(a.publish(number) && b.publish(number));
@@ -54,21 +52,13 @@ fn numbers_of_members_on_both_sides_of_zero_are_compared() {
 }
 
 #[test]
-fn a_closed_member_ends_all_waits_of_the_group_and_no_others() {
+fn a_closed_member_ends_all_waits_of_its_group_and_no_others() {
     with_each(|rt| {
         let ([a, b], group) = members();
-        let waits = |target| {
-            let group = group.clone();
-            rt.spawn(move || group.wait_until_published(target))
-        };
-        let of_group = [waits(1), waits(3)];
-        let of_member = rt.spawn({
-            let b = b.clone();
-            move || b.wait_until_published(3)
-        });
-        until_waiting(&group, 2);
-        until_waiting(&b, 1);
-        // Also one that has published it.
+        let of_group =
+            [1, 3].map(|target| waits(rt, &group, move |group| group.wait_until_published(target)));
+        let of_member = waits(rt, &b, |b| b.wait_until_published(3));
+        // The member that is closed has published the first target.
         a.publish(1);
         a.close();
         for task in of_group {
@@ -78,22 +68,18 @@ fn a_closed_member_ends_all_waits_of_the_group_and_no_others() {
         assert_eq!(waiting(&b), 1);
         b.publish(3);
         assert_eq!(of_member.join().unwrap(), Ok(3));
-        // What all have published is had.
+        // What all members have published is still available.
         assert_eq!(group.wait_until_published(1), Ok(1));
         assert_eq!(group.wait_until_published(2), Err(WaitError::Closed));
     });
 }
 
 #[test]
-fn a_finished_member_ends_waits_for_more_than_it_has_published() {
+fn a_finished_member_ends_waits_for_more_than_it_published() {
     with_each(|rt| {
         let ([a, b], group) = members();
-        let waits = |target| {
-            let group = group.clone();
-            rt.spawn(move || group.wait_until_published(target))
-        };
-        let (near, far) = (waits(3), waits(4));
-        until_waiting(&group, 2);
+        let [near, far] =
+            [3, 4].map(|target| waits(rt, &group, move |group| group.wait_until_published(target)));
         a.publish(3);
         a.finish();
         assert_eq!(far.join().unwrap(), Err(WaitError::Closed));
@@ -104,13 +90,11 @@ fn a_finished_member_ends_waits_for_more_than_it_has_published() {
 }
 
 #[test]
-fn to_close_a_group_closes_its_members() {
+fn closing_a_group_closes_its_members() {
     with_each(|rt| {
         let ([a, b, c], group) = members();
-        let tasks = [&a, &b, &c].map(|member| {
-            let member = member.clone();
-            rt.spawn(move || member.wait_until_published(0))
-        });
+        let tasks = [&a, &b, &c]
+            .map(|member| rt.spawn(own(member, |member| member.wait_until_published(0))));
         group.close();
         for task in tasks {
             assert_eq!(task.join().unwrap(), Err(WaitError::Closed));
@@ -121,31 +105,19 @@ fn to_close_a_group_closes_its_members() {
 }
 
 #[test]
-fn a_wait_of_a_group_that_is_cut_short_disturbs_nobody() {
+fn a_wait_of_a_group_that_is_cut_short_disturbs_no_other() {
     with_each(|rt| {
         let ([a, b], group) = members();
         let other_group = SequenceBarrierGroup::new([b.clone(), a.clone()]);
         let others = [
-            rt.spawn({
-                let group = group.clone();
-                move || group.wait_until_published(2)
-            }),
+            waits(rt, &group, |group| group.wait_until_published(2)),
             rt.spawn(move || other_group.wait_until_published(2)),
-            rt.spawn({
-                let a = a.clone();
-                move || a.wait_until_published(2)
-            }),
+            rt.spawn(own(&a, |a| a.wait_until_published(2))),
         ];
-        until_waiting(&group, 1);
-        let cut = rt.spawn({
-            let group = group.clone();
-            move || group.wait_until_published(1)
-        });
-        until_waiting(&group, 2);
+        let cut = waits(rt, &group, |group| group.wait_until_published(1));
         cut.cancel("enough");
         assert!(matches!(cut.join().unwrap(), Err(WaitError::Cancelled(_))));
-        let time = Duration::from_millis(1);
-        assert_eq!(group.wait_timeout(1, time), Err(WaitError::TimedOut));
+        assert_eq!(group.wait_timeout(1, MOMENT), Err(WaitError::TimedOut));
         assert!(poll_once(group.wait_async(0)).is_pending());
         assert!(!group.is_closed());
         a.publish(2);
@@ -162,7 +134,7 @@ fn a_wait_of_a_group_that_is_cut_short_disturbs_nobody() {
 fn a_terminal_group_closes_its_members() {
     let ([a, b], group) = members();
     let group = group.terminal();
-    assert_eq!(group.wait_timeout(0, Duration::from_millis(1)), Err(WaitError::TimedOut));
+    assert_eq!(group.wait_timeout(0, MOMENT), Err(WaitError::TimedOut));
     assert!(a.is_closed() && b.is_closed());
 }
 

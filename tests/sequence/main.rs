@@ -1,4 +1,5 @@
-//! Sequence barriers, sequencers, and the rings that are made of them: numbers that wrap around, claims that are given back, and that a wait which is cut short leaves nothing.
+//! Sequence barriers, sequencers, and the rings that are made of them: numbers that wrap around, claims
+//! that are given back, and waits that are cut short and leave nothing.
 
 mod arithmetic;
 mod barrier;
@@ -13,26 +14,8 @@ mod single;
 mod spinning;
 mod storm;
 
-use common::{choices, eventually};
-use std::fmt::Debug;
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use common::{LONG, MOMENT, choices, own, poll_once, until_waiting, waiting, waits};
+use cygnet::ring::sequence::WaitStrategy;
 
-const LONG: Duration = Duration::from_secs(10_000);
-
-/// How many wait, as the object's own debug output says.
-fn waiting(object: &impl Debug) -> usize {
-    format!("{object:?}").matches(".rs:").count()
-}
-
-/// On a thread: until so many wait.
-#[track_caller]
-fn until_waiting(object: &impl Debug, count: usize) {
-    eventually("they wait", || waiting(object) == count);
-}
-
-/// What a future is at its first poll.
-fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
-    pin!(future).poll(&mut Context::from_waker(Waker::noop()))
-}
+const STRATEGIES: [WaitStrategy; 3] =
+    [WaitStrategy::Park, WaitStrategy::SpinThenPark, WaitStrategy::Spin];

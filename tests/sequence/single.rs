@@ -1,12 +1,11 @@
 //! `SingleProducerSequencer`: claims, in order, of one producer.
 
-use crate::common::{panic_of, scaled, with_each};
-use crate::{poll_once, until_waiting, waiting};
+use crate::common::{self, panic_of, scaled, with_each};
+use crate::{MOMENT, STRATEGIES, own, poll_once, waiting, waits};
 use cygnet::ring::sequence::{
-    Sequence, SequenceBarrier, SequenceBarrierGroup, SingleProducerSequencer, WaitStrategy,
+    Sequence, SequenceBarrier, SequenceBarrierGroup, SingleProducerSequencer,
 };
 use cygnet::sync::WaitError;
-use std::time::Duration;
 
 fn ring<S: Sequence>(size: usize) -> (SequenceBarrier<S>, SingleProducerSequencer<S>) {
     let read = SequenceBarrier::new();
@@ -15,39 +14,19 @@ fn ring<S: Sequence>(size: usize) -> (SequenceBarrier<S>, SingleProducerSequence
 }
 
 #[test]
-fn claims_are_in_order_and_no_further_than_the_ring_is_large() {
-    let (read, mut ring) = ring::<u32>(4);
-    assert_eq!((ring.size(), ring.last_published()), (4, u32::MAX));
-    let claim = ring.claim_one().unwrap();
-    assert_eq!((claim.range().start(), claim.range().len()), (0, 1));
-    claim.publish();
-    let claim = ring.claim_up_to(9).unwrap();
-    assert_eq!((claim.range().start(), claim.range().len()), (1, 3));
-    claim.publish();
-    assert!(!ring.any_available());
-    assert!(ring.try_claim(1).is_none());
-    read.publish(1);
-    assert!(ring.any_available());
-    assert!(ring.claim_timeout(1, Duration::from_millis(1)).is_ok());
-    let claim = ring.claim_exactly(2).unwrap();
-    assert_eq!((claim.range().start(), claim.range().len()), (4, 2));
-    claim.publish();
-    assert_eq!(ring.published().last_published(), 5);
-}
-
-#[test]
-fn a_claim_of_more_than_the_ring_has_is_one_of_all_that_it_has() {
+fn a_claim_of_more_than_the_ring_has_takes_all_that_it_has() {
     let (read, mut ring) = ring::<u8>(8);
+    assert_eq!((ring.size(), ring.last_published()), (8, u8::MAX));
     assert_eq!(ring.claim_exactly(usize::MAX).unwrap().range().len(), 8);
     ring.claim_exactly(3).unwrap().publish();
-    let time = Duration::from_millis(1);
     let claim = cygnet::wait(ring.claim_async(100)).unwrap().unwrap();
     assert_eq!(claim.range().len(), 5);
     claim.publish();
-    assert_eq!(ring.claim_timeout(1, time).unwrap_err(), WaitError::TimedOut);
+    assert_eq!(ring.claim_timeout(1, MOMENT).unwrap_err(), WaitError::TimedOut);
     read.publish(7);
+    assert!(ring.claim_timeout(1, MOMENT).is_ok());
     assert_eq!(ring.claim_exactly(100).unwrap().range().len(), 8);
-    // None are none, at once.
+    // A claim of no number is had at once.
     assert!(ring.claim_up_to(0).unwrap().range().is_empty());
     assert!(ring.claim_exactly(0).unwrap().range().is_empty());
     ring.claim_exactly(0).unwrap().publish();
@@ -55,7 +34,7 @@ fn a_claim_of_more_than_the_ring_has_is_one_of_all_that_it_has() {
 }
 
 #[test]
-fn what_is_not_published_is_claimed_next() {
+fn numbers_of_a_dropped_claim_are_claimed_next() {
     let (_read, mut ring) = ring::<u64>(4);
     drop(ring.claim_exactly(3).unwrap());
     let _ = std::mem::ManuallyDrop::new(ring.claim_exactly(3).unwrap());
@@ -69,8 +48,8 @@ fn what_is_not_published_is_claimed_next() {
 }
 
 #[test]
-fn the_producer_waits_for_the_slowest_of_those_who_read() {
-    for strategy in [WaitStrategy::Park, WaitStrategy::SpinThenPark, WaitStrategy::Spin] {
+fn the_producer_waits_for_the_slowest_reader() {
+    for strategy in STRATEGIES {
         with_each(|rt| {
             let read = [SequenceBarrier::<u8>::new(), SequenceBarrier::new()];
             let group = SequenceBarrierGroup::new(read.clone());
@@ -91,7 +70,7 @@ fn the_producer_waits_for_the_slowest_of_those_who_read() {
 }
 
 #[test]
-fn a_claim_that_is_cut_short_has_never_been_made() {
+fn a_claim_that_is_cut_short_changes_nothing() {
     with_each(|rt| {
         let (read, mut ring) = ring::<u8>(2);
         ring.claim_exactly(2).unwrap().publish();
@@ -99,7 +78,7 @@ fn a_claim_that_is_cut_short_has_never_been_made() {
             let cancelled = ring.claim_one().map(|_| ()).unwrap_err();
             (cancelled, ring)
         });
-        crate::eventually("it waits", || crate::common::parks(rt) > 0);
+        common::eventually("it waits", || common::parks(rt) > 0);
         task.cancel("enough");
         let (error, mut ring) = task.join().unwrap();
         assert!(matches!(error, WaitError::Cancelled(_)));
@@ -111,33 +90,27 @@ fn a_claim_that_is_cut_short_has_never_been_made() {
 }
 
 #[test]
-fn who_reads_is_told_of_the_end_when_the_producer_goes() {
+fn a_reader_is_told_of_the_end_when_the_producer_is_dropped() {
     with_each(|rt| {
         let (_read, mut ring) = ring::<u8>(4);
-        let published = ring.published().clone();
-        let task = rt.spawn(move || {
-            let first = published.wait_until_published(0);
-            (first, published.wait_until_published(1))
-        });
+        let task = rt.spawn(own(ring.published(), |published| {
+            [0, 1].map(|target| published.wait_until_published(target))
+        }));
         ring.claim_one().unwrap().publish();
         drop(ring);
-        assert_eq!(task.join().unwrap(), (Ok(0), Err(WaitError::Closed)));
+        assert_eq!(task.join().unwrap(), [Ok(0), Err(WaitError::Closed)]);
     });
 }
 
 #[test]
-fn the_producer_is_refused_when_one_who_reads_has_ended() {
+fn the_producer_is_refused_when_a_reader_has_ended() {
     for end in [SequenceBarrier::close, SequenceBarrier::finish] {
         with_each(|rt| {
             let (read, mut ring) = ring::<u8>(2);
             ring.claim_exactly(2).unwrap().publish();
             let published = ring.published().clone();
             let producer = rt.spawn(move || ring.claim_one().map(|_| ()).unwrap_err());
-            let reader = rt.spawn({
-                let published = published.clone();
-                move || published.wait_until_published(2)
-            });
-            until_waiting(&published, 1);
+            let reader = waits(rt, &published, |published| published.wait_until_published(2));
             end(&read);
             assert_eq!(producer.join().unwrap(), WaitError::Closed);
             assert_eq!(reader.join().unwrap(), Err(WaitError::Closed));
@@ -152,20 +125,15 @@ fn the_producer_is_refused_when_one_who_reads_has_ended() {
 }
 
 #[test]
-fn to_close_it_ends_the_waits_of_both_sides() {
+fn closing_a_sequencer_ends_the_waits_of_both_sides() {
     with_each(|rt| {
         let (read, mut ring) = ring::<u8>(2);
-        let published = ring.published().clone();
-        let reader = rt.spawn({
-            let published = published.clone();
-            move || published.wait_until_published(0)
-        });
-        until_waiting(&published, 1);
+        let reader = waits(rt, ring.published(), |read| read.wait_until_published(0));
         ring.close();
         ring.close();
         assert_eq!(reader.join().unwrap(), Err(WaitError::Closed));
         assert!(ring.is_closed() && read.is_closed());
-        // Also of none.
+        // A claim of no number is refused, too.
         for count in [1, 0] {
             assert_eq!(ring.claim_up_to(count).unwrap_err(), WaitError::Closed);
             assert!(ring.try_claim(count).is_none());
@@ -174,22 +142,21 @@ fn to_close_it_ends_the_waits_of_both_sides() {
 }
 
 #[test]
-fn a_terminal_one_is_closed_by_either_side() {
+fn a_terminal_sequencer_is_closed_by_either_side() {
     let (read, ring) = ring::<u8>(2);
     let mut ring = ring.terminal();
     ring.claim_exactly(2).unwrap().publish();
-    assert_eq!(ring.claim_timeout(1, Duration::from_millis(1)).unwrap_err(), WaitError::TimedOut);
+    assert_eq!(ring.claim_timeout(1, MOMENT).unwrap_err(), WaitError::TimedOut);
     assert!(ring.is_closed() && read.is_closed());
 
     let (read, ring) = self::ring::<u8>(2);
     let ring = ring.terminal();
-    let time = Duration::from_millis(1);
-    assert_eq!(ring.published().wait_timeout(0, time), Err(WaitError::TimedOut));
+    assert_eq!(ring.published().wait_timeout(0, MOMENT), Err(WaitError::TimedOut));
     assert!(ring.is_closed() && read.is_closed());
 }
 
 #[test]
-fn a_ring_has_a_power_of_two_of_places() {
+fn the_size_of_a_ring_is_a_power_of_two() {
     for size in [0, 3, 65, 100, 128, usize::MAX] {
         let said = panic_of(|| ring::<u8>(size));
         let expected = format!(
@@ -204,14 +171,14 @@ fn a_ring_has_a_power_of_two_of_places() {
 }
 
 #[test]
-fn who_reads_ahead_of_what_was_claimed_makes_no_more_room_than_there_is() {
+fn a_reader_ahead_of_all_claims_makes_no_more_room_than_there_is() {
     let (read, mut ring) = ring::<u8>(4);
     read.publish(50);
     assert_eq!(ring.claim_up_to(9).unwrap().range().len(), 4);
 }
 
 #[test]
-fn options_are_set_before_it_is_used() {
+fn options_of_a_sequencer_are_set_before_it_is_used() {
     let (_read, mut ring) = ring::<u8>(4);
     ring.claim_one().unwrap().publish();
     assert_eq!(
@@ -221,11 +188,11 @@ fn options_are_set_before_it_is_used() {
 }
 
 #[test]
-fn all_numbers_come_once_and_in_order_with_half_of_the_claims_given_back() {
-    for strategy in [WaitStrategy::Park, WaitStrategy::SpinThenPark] {
+fn all_numbers_come_once_and_in_order_though_half_of_the_claims_are_dropped() {
+    for strategy in &STRATEGIES[..2] {
         with_each(|rt| {
             let read = SequenceBarrier::<u8>::new();
-            let mut ring = SingleProducerSequencer::new(&read, 8).with_strategy(strategy);
+            let mut ring = SingleProducerSequencer::new(&read, 8).with_strategy(*strategy);
             let published = ring.published().clone();
             let reader = rt.spawn(move || {
                 let mut next = 0_u8;
@@ -267,7 +234,7 @@ fn all_numbers_come_once_and_in_order_with_half_of_the_claims_given_back() {
 }
 
 #[test]
-fn a_reader_that_ends_ends_the_ring_however_many_they_are() {
+fn one_of_many_readers_that_ends_ends_the_ring() {
     with_each(|rt| {
         let read: Vec<_> =
             (0..scaled(1_000).max(8)).map(|_| SequenceBarrier::<u64>::new()).collect();

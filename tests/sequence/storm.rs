@@ -1,9 +1,9 @@
-//! Producers whose waits for room are cut short in each of the ways that there are, while others' are not; numbers that wrap around.
+//! Producers that give claims back, and whose waits for room are cut short in every way. Numbers wrap around.
 
 use crate::common::{scaled_in_debug, with_each_and_many};
-use crate::{LONG, poll_once};
+use crate::{LONG, STRATEGIES, poll_once};
+use cygnet::ring::sequence::SequenceBarrier;
 use cygnet::ring::sequence::{MultiClaim, MultiProducerSequencer, Sequence};
-use cygnet::ring::sequence::{SequenceBarrier, WaitStrategy};
 use cygnet::sync::WaitError;
 use std::array;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,23 +16,38 @@ const PRODUCERS: usize = 4;
 struct Ring {
     sequencer: MultiProducerSequencer<u8>,
     read: SequenceBarrier<u8>,
-    /// From which producer, and the how many-eth of it.
+    /// The number of the item, after those of all producers before it.
     items: [AtomicUsize; SIZE],
     each: usize,
 }
 
 impl Ring {
-    fn publish(&self, claim: MultiClaim<'_, u8>, producer: usize, number: usize) {
-        let place = usize::from(claim.range().start()) % SIZE;
-        self.items[place].store(producer * self.each + number, Ordering::Relaxed);
-        claim.publish_first(1);
+    /// Publishes items from `number` on, at most `most`, gives the rest of the claim back, and returns how
+    /// many it has published.
+    fn publish(
+        &self,
+        claim: MultiClaim<'_, u8>,
+        producer: usize,
+        number: usize,
+        most: usize,
+    ) -> usize {
+        let count = claim.range().len().min(self.each - number).min(most);
+        for (sequence, number) in claim.range().take(count).into_iter().zip(number..) {
+            let item = producer * self.each + number;
+            self.items[usize::from(sequence) % SIZE].store(item, Ordering::Relaxed);
+        }
+        claim.publish_first(count);
+        count
     }
 
-    /// One claim of each kind is cut short, if there is no room at once, before one that is not.
+    /// Before each claim that is published, one is dropped, or its wait is cut short.
     fn produce(&self, producer: usize) {
         let mut number = 0;
         while number < self.each {
             let count = number % 3 + 1;
+            if number % 8 >= 4 {
+                drop(self.sequencer.claim_up_to(count).unwrap());
+            }
             let claim = match number % 4 {
                 0 => self.sequencer.claim_timeout(count, Duration::from_micros(20)).ok(),
                 1 => match poll_once(self.sequencer.claim_async(count)) {
@@ -47,18 +62,17 @@ impl Ring {
                 _ => None,
             };
             let claim = claim.unwrap_or_else(|| self.sequencer.claim_up_to(count).unwrap());
-            self.publish(claim, producer, number);
-            number += 1;
+            number += self.publish(claim, producer, number, number % 3 + 1);
         }
     }
 
-    /// A task claims and is cancelled meanwhile; another one does what it has not done.
+    /// Claims in a task that is cancelled meanwhile, and again if it was cut short.
     fn produce_unless_cancelled(&self, producer: usize, number: usize) {
         let done = AtomicUsize::new(0);
         cygnet::scope(|s| {
             let task = s.spawn(|| match self.sequencer.claim_one() {
                 Ok(claim) => {
-                    self.publish(claim, producer, number);
+                    self.publish(claim, producer, number, 1);
                     done.store(1, Ordering::Relaxed);
                 }
                 Err(error) => assert!(matches!(error, WaitError::Cancelled(_)), "{error}"),
@@ -68,11 +82,11 @@ impl Ring {
             let _ = task.join();
         });
         if done.into_inner() == 0 {
-            self.publish(self.sequencer.claim_one().unwrap(), producer, number);
+            self.publish(self.sequencer.claim_one().unwrap(), producer, number, 1);
         }
     }
 
-    /// Each item once and in order; every other wait of the reader's own is cut short as well.
+    /// Checks that each item comes once and in order. Every other wait of the reader is cut short as well.
     fn consume(&self) {
         let mut seen = [0; PRODUCERS];
         let (mut next, mut known) = (u8::INITIAL.next(), u8::INITIAL);
@@ -98,8 +112,8 @@ impl Ring {
 }
 
 #[test]
-fn all_numbers_come_once_and_in_order_though_half_of_the_claims_are_cut_short() {
-    for strategy in [WaitStrategy::Park, WaitStrategy::SpinThenPark, WaitStrategy::Spin] {
+fn all_items_come_once_and_in_order_though_claims_are_dropped_or_cut_short() {
+    for strategy in STRATEGIES {
         with_each_and_many(|rt| {
             let read = SequenceBarrier::new();
             let ring = Ring {
