@@ -94,7 +94,7 @@ fn a_cancelled_wait_leaves_the_barrier_and_all_others_alone() {
                 let waits = |target| {
                     spawn(own(&barrier, move |barrier| barrier.wait_until_published(target)))
                 };
-                // The publisher looks for the nearest target, whose waiter leaves.
+                // The waiter for the nearest target leaves, which the publisher looks for.
                 let (nearest, other) = (waits(1), waits(2));
                 if strategy == WaitStrategy::Park {
                     give_way_until(|| waiting(&barrier) == 2);

@@ -1,5 +1,5 @@
-//! Sequence barriers, sequencers, and the rings that are made of them: numbers that wrap around, claims
-//! that are given back, and waits that are cut short and leave nothing.
+//! Sequence barriers, sequencers, and the rings that are made of them: numbers that wrap around,
+//! claims that are given back, and waits that are cut short and leave nothing.
 
 mod arithmetic;
 mod barrier;

@@ -1,11 +1,11 @@
-//! Random operations, compared with the model after each.
+//! Random operations, compared with the model after each of them.
 
 use crate::common::{SANITIZED, emulated};
 use crate::model;
 use proptest::prelude::*;
 
 fn config() -> ProptestConfig {
-    // No file is kept: a case that failed becomes a file of the fuzz target's corpus.
+    // Nothing is saved: a case that fails becomes a file of the corpus of the fuzz target.
     let cases = if SANITIZED || emulated() { 200 } else { 3_000 };
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -21,7 +21,8 @@ proptest! {
     }
 }
 
-/// What the fuzz target has kept: strings that reach all of the code, and those that have failed once.
+/// The corpus of the fuzz target: inputs that reach all of the code, and inputs that have failed
+/// once.
 #[test]
 fn the_corpus_of_the_fuzz_target_does_what_the_plain_model_does() {
     assert!(crate::common::corpus::each("sequence_arithmetic", model::run) > 0);

@@ -188,7 +188,7 @@ fn options_of_a_sequencer_are_set_before_it_is_used() {
 }
 
 #[test]
-fn all_numbers_come_once_and_in_order_though_half_of_the_claims_are_dropped() {
+fn all_numbers_come_once_and_in_order_though_claims_are_dropped() {
     for strategy in &STRATEGIES[..2] {
         with_each(|rt| {
             let read = SequenceBarrier::<u8>::new();
@@ -234,7 +234,7 @@ fn all_numbers_come_once_and_in_order_though_half_of_the_claims_are_dropped() {
 }
 
 #[test]
-fn one_of_many_readers_that_ends_ends_the_ring() {
+fn a_ring_ends_when_any_of_its_many_readers_ends() {
     with_each(|rt| {
         let read: Vec<_> =
             (0..scaled(1_000).max(8)).map(|_| SequenceBarrier::<u64>::new()).collect();

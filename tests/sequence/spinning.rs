@@ -1,5 +1,5 @@
-//! `WaitStrategy::Spin` with more waiters than processors: the waiters in excess park, and the others find
-//! the number that they wait for.
+//! `WaitStrategy::Spin` with more waiters than processors: the waiters in excess park, and the
+//! others find the number that they wait for.
 
 use crate::common::{self, eventually, runtime, scaled, thread, with_each_and_many, within};
 use crate::{own, waiting};

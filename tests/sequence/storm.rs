@@ -1,4 +1,5 @@
-//! Producers that give claims back, and whose waits for room are cut short in every way. Numbers wrap around.
+//! Producers that give claims back, and waits for room that are cut short in every way. The numbers
+//! wrap around.
 
 use crate::common::{scaled_in_debug, with_each_and_many};
 use crate::{LONG, STRATEGIES, poll_once};
@@ -16,14 +17,14 @@ const PRODUCERS: usize = 4;
 struct Ring {
     sequencer: MultiProducerSequencer<u8>,
     read: SequenceBarrier<u8>,
-    /// The number of the item, after those of all producers before it.
+    /// `producer * each + number` of the item.
     items: [AtomicUsize; SIZE],
     each: usize,
 }
 
 impl Ring {
-    /// Publishes items from `number` on, at most `most`, gives the rest of the claim back, and returns how
-    /// many it has published.
+    /// Publishes items from `number` on, at most `most`, gives the rest of the claim back, and
+    /// returns how many it has published.
     fn publish(
         &self,
         claim: MultiClaim<'_, u8>,
@@ -86,7 +87,8 @@ impl Ring {
         }
     }
 
-    /// Checks that each item comes once and in order. Every other wait of the reader is cut short as well.
+    /// Checks that each item comes once and in order. Every other wait of the reader is cut short
+    /// as well.
     fn consume(&self) {
         let mut seen = [0; PRODUCERS];
         let (mut next, mut known) = (u8::INITIAL.next(), u8::INITIAL);
@@ -112,7 +114,7 @@ impl Ring {
 }
 
 #[test]
-fn all_items_come_once_and_in_order_though_claims_are_dropped_or_cut_short() {
+fn all_items_come_once_in_order_though_claims_are_dropped_or_cut_short() {
     for strategy in STRATEGIES {
         with_each_and_many(|rt| {
             let read = SequenceBarrier::new();

@@ -156,7 +156,7 @@ fn a_forgotten_receiver_counts_as_a_slow_one() {
 }
 
 #[test]
-fn a_value_is_dropped_with_its_last_receiver_and_copied_no_more_than_needed() {
+fn a_value_is_dropped_with_its_last_receiver_and_not_copied_needlessly() {
     struct Counted(Drops, #[allow(dead_code)] crate::common::drops::Guard);
     impl Counted {
         fn new(drops: &Drops) -> Counted {

@@ -80,7 +80,8 @@ fn a_caller_that_is_cancelled_or_late_has_neither_sent_nor_received() {
     });
 }
 
-/// Neither end has a second handle, so that a granted value or place is reserved for the one waiter.
+/// Neither end has a second handle, so that a granted value or place is reserved for the one
+/// waiter.
 #[test]
 fn a_grant_of_a_cancelled_waiter_goes_back_to_the_channel() {
     with(&[1], |rt| {
@@ -335,8 +336,8 @@ fn a_caller_that_enters_the_queue_does_not_hinder_a_try() {
     });
 }
 
-/// Eight senders of `each` values and six receivers, as tasks, threads and futures, with random limits;
-/// two are cancelled. Each value that was sent is received once.
+/// Eight senders of `each` values and six receivers, as tasks, threads and futures, with random
+/// limits; two are cancelled. Each value that was sent is received once.
 fn storm(workers: usize, capacity: usize, each: usize) {
     let rt = runtime(workers);
     let (to, from) = bounded::<usize>(capacity);

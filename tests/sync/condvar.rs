@@ -75,7 +75,7 @@ fn a_wait_that_is_cancelled_or_late_has_the_mutex_again() {
 }
 
 #[test]
-fn a_future_unlocks_while_it_waits_and_passes_its_notification_on_if_dropped() {
+fn a_dropped_future_has_unlocked_the_mutex_and_passes_its_notification_on() {
     let pair = Pair::default();
     let wait = || {
         let mut future = Box::pin(pair.1.wait_async(block_on(pair.0.lock_async())));

@@ -1,4 +1,5 @@
-//! Foreign code that the primitives call: wakers that wait, re-enter and panic, and writers of debug output.
+//! Foreign code that the primitives call: wakers that wait, re-enter and panic, and writers of
+//! debug output.
 
 use crate::common::{
     self, eventually, mpsc, own, panic_of, payload_of, poll_once, runtime, thread, waits, within,

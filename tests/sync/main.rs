@@ -1,5 +1,5 @@
-//! What tasks, threads and futures wait for together: the order, cancellation, time limits, and that
-//! nothing is lost. `contract` checks what all primitives have in common.
+//! What tasks, threads and futures wait for together: the order, cancellation, time limits, and
+//! that nothing is lost. `contract` checks what all primitives have in common.
 
 mod broadcast;
 mod channel;

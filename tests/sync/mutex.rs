@@ -178,22 +178,19 @@ fn a_cancel_that_races_the_hand_over_ends_each_wait_in_one_way() {
 }
 
 #[test]
-fn a_forgotten_future_keeps_its_place_and_is_never_touched_when_it_is_gone() {
+fn a_forgotten_future_keeps_its_place_in_the_queue() {
     common::real!("a process of its own");
-    alone_and_leaking(
-        "mutex::a_forgotten_future_keeps_its_place_and_is_never_touched_when_it_is_gone",
-        || {
-            // On the heap, as a forgotten pin must be: its memory is leaked with it.
-            let mutex: &'static Mutex<u32> = Box::leak(Box::new(Mutex::fifo(0)));
-            let held = mutex.try_lock();
-            let mut waits = Box::pin(mutex.lock_async());
-            assert!(poll_once(waits.as_mut()).is_pending());
-            std::mem::forget(waits);
-            drop(held);
-            assert!(mutex.is_locked(), "it was granted to a future that is not polled");
-            assert!(mutex.try_lock().is_none());
-        },
-    );
+    alone_and_leaking("mutex::a_forgotten_future_keeps_its_place_in_the_queue", || {
+        // On the heap, as a forgotten pin must be: its memory is leaked with it.
+        let mutex: &'static Mutex<u32> = Box::leak(Box::new(Mutex::fifo(0)));
+        let held = mutex.try_lock();
+        let mut waits = Box::pin(mutex.lock_async());
+        assert!(poll_once(waits.as_mut()).is_pending());
+        std::mem::forget(waits);
+        drop(held);
+        assert!(mutex.is_locked(), "it was granted to a future that is not polled");
+        assert!(mutex.try_lock().is_none());
+    });
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! Running callers take a free `Mutex`, `RwLock` or `Semaphore`, or a value or a place of a channel,
-//! past the waiters, but not for ever.
+//! Running callers take a free `Mutex`, `RwLock` or `Semaphore`, or a value or a place of a
+//! channel, past the waiters, but not for ever.
 
 use crate::common::{give_way_until, own, poll_once, with};
 use crate::{Held, Places, Values, until_waiting, waiting};
 use cygnet::sync::{Mutex, RwLock, Semaphore, bounded};
-use cygnet::{LocalTask, scope, sleep, spawn, spawn_local, yield_now};
+use cygnet::{LocalTask, scope, sleep, spawn_local, yield_now};
 use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -110,7 +110,6 @@ with_each_lock! {
     a_called_waiter_that_does_not_run_delays_the_others_only_briefly
     a_called_waiter_gets_the_lock_from_the_task_that_has_its_worker
     a_caller_that_must_not_suspend_passes_a_called_waiter
-    a_called_waiter_that_is_cancelled_passes_the_call_on
 }
 
 /// One task holds it whenever another one runs, and unlocks it only for a moment.
@@ -131,7 +130,8 @@ fn a_passed_waiter_gets_the_lock_in_the_end<L: Lock>() {
     });
 }
 
-/// The waiter that was called is a future that is not polled. The waiters behind it are let in all the same.
+/// The waiter that was called is a future that is not polled. The waiters behind it are let in all
+/// the same.
 fn a_called_waiter_that_does_not_run_delays_the_others_only_briefly<L: Lock>() {
     with(&[2], |rt| {
         let (lock, been) = (Arc::new(L::new()), Arc::new(AtomicUsize::new(0)));
@@ -193,7 +193,8 @@ fn a_called_waiter_gets_the_lock_from_the_task_that_has_its_worker<L: Lock>() {
     });
 }
 
-/// The lock is free, and a caller that must not give way takes it however often it has passed others.
+/// The lock is free, and a caller that must not give way takes it however often it has passed
+/// others.
 fn a_caller_that_must_not_suspend_passes_a_called_waiter<L: Lock>() {
     with(&[1], |rt| {
         rt.block_on(|| {
@@ -209,24 +210,6 @@ fn a_caller_that_must_not_suspend_passes_a_called_waiter<L: Lock>() {
             });
             assert_eq!(been.load(Ordering::Relaxed), 0);
             called.join().unwrap();
-        });
-    });
-}
-
-fn a_called_waiter_that_is_cancelled_passes_the_call_on<L: Lock>() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let lock = Arc::new(L::new());
-            let held = lock.lock();
-            let mut called = lock.lock_async();
-            assert!(poll_once(called.as_mut()).is_pending());
-            let next = spawn(own(&lock, |lock| drop(lock.lock())));
-            give_way_until(|| waiting(&lock) == 2);
-            drop(held);
-            assert_eq!(waiting(&lock), 1, "the first waiter is called, and no other");
-            drop(called);
-            next.join().unwrap();
-            assert!(lock.try_lock().is_some());
         });
     });
 }
@@ -257,7 +240,8 @@ fn readers_are_let_in_where_no_more_waiters_can_be_called() {
     assert!(lock.try_write().is_some());
 }
 
-/// One permit is kept for a called waiter that does not come and has been passed often. The other one is free.
+/// One permit is kept for a called waiter that does not come and has been passed often. The other
+/// one is free.
 #[test]
 fn a_caller_does_not_give_way_if_there_are_permits_for_both() {
     with(&[1], |rt| {

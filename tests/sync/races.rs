@@ -113,8 +113,8 @@ fn a_receiver_that_sees_a_change_sees_what_was_written_before_it() {
     });
 }
 
-/// Receivers of all kinds, with limits and cancels, that are cloned and dropped meanwhile. Each gets every
-/// value in order, or is told how many it has missed.
+/// Receivers of all kinds, with limits and cancels, that are cloned and dropped meanwhile. Each
+/// gets every value in order, or is told how many it has missed.
 #[test]
 fn a_broadcast_gives_each_receiver_every_value_or_the_number_missed() {
     for (workers, capacity) in [(1, 1), (2, 3), (8, 64), (2, usize::MAX)] {

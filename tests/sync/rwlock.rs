@@ -83,7 +83,7 @@ fn waiters_enter_in_order_and_adjacent_readers_enter_together() {
 }
 
 #[test]
-fn readers_pass_a_waiting_writer_for_a_while_and_never_wait_for_one_that_left() {
+fn readers_pass_a_waiting_writer_briefly_and_never_wait_for_one_that_left() {
     with_each(|rt| {
         let lock = Arc::new(RwLock::new(0));
         let seen = Seen::default();

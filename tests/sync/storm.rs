@@ -1,5 +1,5 @@
-//! Storms: tasks, threads and futures on one primitive, with random time limits and cancels. The sums
-//! agree, no waiter is forgotten, and none is left at the end.
+//! Storms: tasks, threads and futures on one primitive, with random time limits and cancels. The
+//! sums agree, no waiter is forgotten, and none is left at the end.
 
 use crate::common::{Random, eventually, own, runtime, scaled_in_debug, thread, within};
 use crate::{block_on, waiting};
@@ -87,8 +87,9 @@ fn tasks_threads_and_futures_share_a_mutex() {
     }
 }
 
-/// Each item is notified to one taker. Takers have any limit, are cancelled, or are futures that are dropped;
-/// two are patient. A lost notification would leave these waiting while there is an item.
+/// Each item is notified to one taker. Takers have any limit, are cancelled, or are futures that
+/// are dropped; two are patient. A lost notification would leave these waiting while there is an
+/// item.
 #[test]
 fn a_queue_with_impatient_takers_loses_no_notification() {
     #[derive(Default)]

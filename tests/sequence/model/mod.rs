@@ -1,7 +1,8 @@
-//! Sequences, sequencers and rings beside models of them in plain numbers, which never wrap around: random operations, and after each of them all
-//! that can be seen of the one is compared with what the other says.
+//! Sequences, sequencers and rings beside models in plain numbers, which never wrap around. After
+//! each random operation, the whole visible state is compared with the model.
 //!
-//! Nothing waits here: what would have to is polled once, and must say so. The fuzz target `sequence_arithmetic` runs the same.
+//! Nothing waits here: a wait is polled once, and must be pending if the model says so. The fuzz
+//! target `sequence_arithmetic` runs the same.
 
 mod multi;
 mod range;
@@ -33,7 +34,7 @@ macro_rules! wrapping {
 
 wrapping! { u8 u16 u32 u64 usize }
 
-/// The program that the bytes stand for.
+/// Runs the program that the bytes stand for.
 pub(crate) fn run(bytes: &[u8]) {
     let mut choices = Choices::new(bytes);
     match choices.below(5) {
@@ -53,13 +54,13 @@ fn with<S: Wrapping>(choices: &mut Choices<'_>) {
     }
 }
 
-/// A number near one of those where something could go wrong: zero, half of all, all.
+/// Returns a number near an edge: zero, half of all numbers, or all of them.
 fn near_an_edge<S: Wrapping>(choices: &mut Choices<'_>) -> i128 {
     let edge = [0, 1_i128 << (S::BITS - 1), 1 << S::BITS][choices.below(3)];
     edge + choices.below(256) as i128 - 128
 }
 
-/// The size of a ring: 1, 2, 4, .. 64, which is the largest of a ring with numbers of eight bits.
+/// Returns the size of a ring: 1, 2, 4, .. 64, the largest size for numbers of eight bits.
 fn size(choices: &mut Choices<'_>) -> usize {
     1 << choices.below(7)
 }
@@ -68,7 +69,8 @@ fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// What a wait says for `target`, at its first poll, where all up to `last` is published and no more than that if it has ended.
+/// Returns what a wait for `target` answers at its first poll when all numbers up to `last` are
+/// published. No number follows these if the sequence has `ended`.
 fn answer<S: Wrapping>(target: i128, last: i128, ended: bool) -> Poll<Result<S, WaitError>> {
     match target <= last {
         true => Poll::Ready(Ok(S::of(last))),

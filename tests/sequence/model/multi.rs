@@ -1,4 +1,4 @@
-//! Many who write, each with a claim of its own.
+//! Several producers, each with a claim of its own.
 
 use super::{Wrapping, answer, near_an_edge, poll_once, size};
 use crate::choices::Choices;
@@ -15,17 +15,17 @@ pub(super) enum Place {
     Skipped,
 }
 
-/// What the model knows.
+/// The state of the model.
 pub(super) struct Plain {
     size: i128,
     first: i128,
-    /// What has become of the numbers that were claimed, and not rolled back.
+    /// The state of each number that was claimed and not rolled back.
     pub(super) places: BTreeMap<i128, Place>,
     pub(super) next: i128,
-    /// How far the last of those who read has got.
+    /// The last number that the slowest reader has read.
     pub(super) read: i128,
     pub(super) closed: bool,
-    /// It was closed because somebody who reads had ended.
+    /// It was closed because a reader had ended.
     deserted: bool,
 }
 
@@ -42,7 +42,7 @@ impl Plain {
         }
     }
 
-    /// Whether nothing more will be published.
+    /// Returns whether no more numbers will be published.
     pub(super) fn is_finished(&self) -> bool {
         self.closed && self.last() + 1 == self.next
     }
@@ -51,7 +51,7 @@ impl Plain {
         (self.read + self.size + 1 - self.next).max(0) as usize
     }
 
-    /// The last number before the first that is not there yet.
+    /// The last number before the first one that is neither published nor skipped.
     pub(super) fn last(&self) -> i128 {
         let there =
             |n: &i128| matches!(self.places.get(n), Some(Place::Published | Place::Skipped));
@@ -69,7 +69,7 @@ impl Plain {
         self.places.extend(numbers.map(|n| (n, place)));
     }
 
-    /// The newest is rolled back, and others are stepped over.
+    /// Rolls the newest claim back, and skips the numbers of an older one.
     pub(super) fn give_up(&mut self, numbers: Range<i128>) {
         if numbers.end == self.next {
             self.next = numbers.start;
@@ -80,7 +80,7 @@ impl Plain {
     }
 }
 
-/// A claim of the sequencer's, and its numbers.
+/// A claim of the sequencer, and its numbers in the model.
 type Claim<'a, S> = (MultiClaim<'a, S>, Range<i128>);
 
 pub(super) fn run<S: Wrapping>(choices: &mut Choices<'_>) {
@@ -117,7 +117,7 @@ pub(super) fn run<S: Wrapping>(choices: &mut Choices<'_>) {
         }
         compare(&ring, &read, &plain, choices);
     }
-    // Those that are left are given up in some order.
+    // The remaining claims are given up in some order.
     while let Some((claim, numbers)) = claims.pop() {
         drop(claim);
         plain.give_up(numbers);
@@ -192,7 +192,7 @@ fn compare<S: Wrapping>(
     assert_eq!(ring.is_closed(), plain.closed);
     assert_eq!(ring.is_finished(), plain.is_finished());
     assert_eq!(ring.last_published(), S::of(last), "{plain:?}", plain = plain.places);
-    // Who knows all that is read, or some of what is published, is told the same.
+    // The answer does not depend on how much the caller already knows.
     let known = plain.read + choices.below(256) as i128 % (last - plain.read + 1);
     assert_eq!(ring.last_published_after(S::of(known)), S::of(last));
     assert_eq!(ring.any_available(), plain.room() > 0 && !plain.closed);
@@ -200,7 +200,7 @@ fn compare<S: Wrapping>(
         let skipped = plain.places[&number] == Place::Skipped;
         assert_eq!(ring.is_skipped(S::of(number)), skipped, "{number}");
     }
-    // Of what is published and not yet read, or comes next.
+    // A number that is published and not yet read, or comes next.
     let target = (last + choices.below(5) as i128 - 2).max(plain.first - 1).max(plain.read);
     let said = poll_once(ring.wait_async(S::of(target)));
     let expected = answer(target, last, plain.is_finished());

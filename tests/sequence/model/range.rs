@@ -28,7 +28,7 @@ pub(super) fn run<S: Wrapping>(choices: &mut Choices<'_>) {
 }
 
 fn compare_numbers<S: Wrapping>(a: i128, choices: &mut Choices<'_>) {
-    // No more than half of all numbers apart, where it can be said which one is first.
+    // Less than half of all numbers apart, where the order of two numbers is defined.
     let far = (1_i128 << (S::BITS - 1)) - 1;
     let by = if choices.one_in(2) { far } else { choices.below(128) as i128 };
     let by = if choices.one_in(2) { -by } else { by };
@@ -60,7 +60,7 @@ fn compare<S: Wrapping>(range: SequenceRange<S>, plain: &[i128]) {
     assert!(range.into_iter().rev().eq(plain.iter().rev().map(number)));
 }
 
-/// The iterator, from the one end and the other.
+/// Compares the iterator, from either end.
 fn from_both_ends<S: Wrapping>(range: SequenceRange<S>, plain: &[i128], choices: &mut Choices<'_>) {
     let (mut numbers, mut plain) = (range.into_iter(), plain.iter());
     for _ in 0..choices.below(16) {

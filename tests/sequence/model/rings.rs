@@ -1,4 +1,4 @@
-//! Rings: the items, which one stage changes, and two readers of the next one share.
+//! Rings: one stage changes the items, and two readers share the next stage.
 
 use super::multi::{Place, Plain};
 use super::size;
@@ -9,11 +9,11 @@ use std::ops::Range;
 #[derive(Clone, Copy, Default, Debug)]
 struct Item {
     written: u64,
-    /// What the stage makes of it.
+    /// The value that the stage gives it.
     staged: u64,
 }
 
-/// Who reads, how far each has got, and what each number's item is.
+/// The stage and the readers, how far each has got, and the item of each number.
 struct World {
     stage: Stage<Item>,
     staged: i128,
@@ -50,9 +50,7 @@ fn one(mut producer: Producer<Item>, mut world: World, choices: &mut Choices<'_>
                 }
             }
             3 if world.plain.room() > 0 || world.plain.closed => {
-                let value = world.serial + 1;
-                let sent = producer.send(Item { written: value, staged: 0 }).is_ok();
-                world.sent(value, sent);
+                world.sends(|item| producer.send(item).is_ok());
             }
             4 if choices.one_in(16) => {
                 producer.close();
@@ -80,9 +78,7 @@ fn many(producer: &MultiProducer<Item>, mut world: World, choices: &mut Choices<
                 world.ends(batch, numbers, choices);
             }
             3 if world.plain.room() > 0 || world.plain.closed => {
-                let value = world.serial + 1;
-                let sent = producer.send(Item { written: value, staged: 0 }).is_ok();
-                world.sent(value, sent);
+                world.sends(|item| producer.send(item).is_ok());
             }
             4 if choices.one_in(16) => {
                 producer.close();
@@ -113,7 +109,7 @@ impl World {
         }
     }
 
-    /// Compares what was claimed, and writes it: items that will not be published, too.
+    /// Compares the numbers of a claim, and writes its items, even if they will not be published.
     fn claimed<'a>(
         &mut self,
         asked: usize,
@@ -166,7 +162,9 @@ impl World {
         }
     }
 
-    fn sent(&mut self, value: u64, sent: bool) {
+    fn sends(&mut self, send: impl FnOnce(Item) -> bool) {
+        let value = self.serial + 1;
+        let sent = send(Item { written: value, staged: 0 });
         assert_eq!(sent, !self.plain.closed);
         if sent {
             self.serial = value;
@@ -181,7 +179,7 @@ impl World {
         value.filter(|_| self.plain.places[&number] == Place::Published)
     }
 
-    /// What is there of some numbers: those that were given up have no items.
+    /// Returns the items of `numbers`. A number that was given up has none.
     fn values(&self, numbers: Range<i128>) -> Vec<u64> {
         numbers.filter_map(|n| self.value_of(n)).collect()
     }
@@ -195,7 +193,7 @@ impl World {
         self.plain.read = self.read[0].min(self.read[1]);
     }
 
-    /// Kind 0 forgets what it has read; 1 and 2 read a few.
+    /// Reads a batch: kind 0 forgets the batch; 1 and 2 read at most that many items.
     fn stage_reads(&mut self, kind: usize) {
         let (from, last) = (self.staged + 1, self.plain.last());
         let mut batch = match kind {
@@ -252,7 +250,7 @@ impl World {
         assert_eq!(found, self.values(numbers));
     }
 
-    /// All that is published comes to all readers.
+    /// Checks that every published item reaches all readers.
     fn reads_the_rest(mut self) {
         let last = self.plain.last();
         while self.staged < last {
@@ -271,7 +269,7 @@ impl World {
     }
 }
 
-/// Why nothing is there.
+/// Returns the error of a reader that finds no item.
 fn nothing(ended: bool) -> TryNextError {
     if ended { TryNextError::Closed } else { TryNextError::Empty }
 }

@@ -1,4 +1,4 @@
-//! One who writes, and one or two who read.
+//! One producer, and one or two readers.
 
 use super::{Wrapping, answer, near_an_edge, poll_once, size};
 use crate::choices::{Choices, planted};
@@ -8,7 +8,7 @@ use cygnet::ring::sequence::{
 use cygnet::sync::WaitError;
 use std::task::Poll;
 
-/// What the model knows.
+/// The state of the model.
 struct Plain {
     size: i128,
     /// The next number to be claimed; all before it are published.
@@ -25,7 +25,7 @@ impl Plain {
 
     fn room(&self) -> usize {
         let last = self.last_read();
-        // Who reads may say that it has read what was never written.
+        // A reader may claim to have read numbers that were never written.
         let last = if planted("fuzz_sequence_arithmetic") { last } else { last.min(self.next - 1) };
         (last + self.size + 1 - self.next).max(0) as usize
     }
@@ -64,7 +64,7 @@ pub(super) fn run<S: Wrapping>(choices: &mut Choices<'_>) {
     }
 }
 
-/// How many are asked for: few, or any number up to the ring's size and more.
+/// Chooses how many numbers to claim: a few, or any count up to more than the size of the ring.
 fn count(choices: &mut Choices<'_>) -> usize {
     if choices.one_in(2) { choices.below(130) } else { choices.below(5) }
 }
@@ -75,7 +75,7 @@ fn claims<S: Wrapping>(
     choices: &mut Choices<'_>,
 ) {
     let (asked, room) = (count(choices), plain.room());
-    // The one that waits is used where it need not.
+    // A claim that could wait is called only where it need not.
     let claim = match choices.below(3) {
         0 if room >= asked.min(ring.size()) => ring.claim_exactly(asked),
         1 if room > 0 || asked == 0 => ring.claim_up_to(asked),
@@ -125,7 +125,7 @@ fn polls_a_claim<S: Wrapping>(
     }
 }
 
-/// A reader gets further, maybe past what is published; or says what it has said before.
+/// Moves a reader forward, perhaps past all published numbers, or repeats its last number.
 fn reads<S: Wrapping>(
     readers: &[SequenceBarrier<S>],
     plain: &mut Plain,
@@ -137,7 +137,7 @@ fn reads<S: Wrapping>(
     let to = match choices.below(8) {
         0..=4 => has + choices.below(256) as i128 % (unread.max(0) + 1),
         5 | 6 => has + unread.max(0),
-        // Not so far that it could not be told from what is before.
+        // Not so far ahead that the number would count as an earlier one.
         _ => (has + choices.below(3) as i128 - 1).min(plain.next - 1 + plain.size / 2),
     };
     assert_eq!(readers[reader].publish(S::of(to)), to > has);

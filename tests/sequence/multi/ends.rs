@@ -83,7 +83,7 @@ fn readers_are_told_of_the_end_when_the_last_claim_has_ended() {
         assert_eq!(poll_once(ring.wait_async(0)), Poll::Ready(Ok(1)));
         drop(c);
         assert!(poll_once(ring.wait_async(3)).is_pending() && !ring.is_finished());
-        drop(d); // The newest claim, whose number will not come.
+        drop(d); // The newest claim: its number will not come.
         assert!(ring.is_finished() && ring.is_skipped(2));
         assert_eq!(ring.last_published(), 2);
         assert_eq!(ring.wait_until_published(2, 1), Ok(2));

@@ -1,4 +1,5 @@
-//! `MultiProducerSequencer`: claims of many producers that are given back, skipped, and served in order.
+//! `MultiProducerSequencer`: claims of many producers that are given back, skipped, and served in
+//! order.
 
 mod ends;
 mod order;
@@ -59,7 +60,7 @@ fn the_newest_claim_is_rolled_back_and_an_older_one_is_skipped() {
     let (b, c) = (b.unwrap(), c.unwrap());
     assert_eq!(a.range().start(), 0);
     drop(b); // An older claim.
-    drop(c); // The newest claim, whose number is the next one.
+    drop(c); // The newest claim: its number is the next one.
     let c = ring.claim_one().unwrap();
     assert_eq!(c.range().start(), 3);
     c.publish();

@@ -1,4 +1,4 @@
-//! Producers that wait for room: the order of their numbers, and a number whose producer has left.
+//! Producers that wait for room: the order of their numbers, and a number that its producer left.
 
 use super::ring;
 use crate::common::{scaled, with_each};

@@ -1,13 +1,30 @@
-//! How a ring ends: in good order, at once, and when somebody vanishes.
+//! How a ring ends: in good order, at once, and when a reader or a writer vanishes.
 
-use crate::common::{thread, with_each, within};
+use crate::common::{Drops, eventually, parks, thread, with_each, within};
+use crate::own;
 use cygnet::ring::sequence::WaitStrategy;
-use cygnet::ring::{self, Stage, TryNextError};
+use cygnet::ring::{self, MultiProducer, Stage, TryNextError};
 use cygnet::sync::{SendError, WaitError};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Reads to the end: how many.
+/// Runs a block for either kind of ring, with its constructor.
+macro_rules! with_both {
+    (|$new:ident| $body:block) => {
+        use ring::single_producer as $new;
+        $body;
+        #[allow(unused_mut)] // a handle of several producers needs no exclusive access
+        {
+            use ring::multi_producer as $new;
+            $body
+        }
+    };
+}
+
+/// Sends one item, or returns why not.
+fn send_one(producer: MultiProducer<u32>) -> Result<(), WaitError> {
+    producer.send(1).map_err(|error| error.reason().clone())
+}
+
+/// Reads to the end, and returns how many items there were.
 fn drain(stage: &mut Stage<u32>) -> usize {
     let mut count = 0;
     while let Ok(batch) = stage.next_batch_up_to(2) {
@@ -17,7 +34,7 @@ fn drain(stage: &mut Stage<u32>) -> usize {
 }
 
 #[test]
-fn what_was_published_is_read_by_all_stages_when_the_writers_have_gone() {
+fn all_stages_read_all_items_after_the_last_writer_is_dropped() {
     with_each(|rt| {
         let mut ring = ring::multi_producer(8, u32::default);
         let mut first = ring.stage();
@@ -31,20 +48,13 @@ fn what_was_published_is_read_by_all_stages_when_the_writers_have_gone() {
         drop(other);
         assert_eq!(drain(&mut first), 6);
         assert_eq!(first.next_batch().unwrap_err(), WaitError::Closed);
-        // One of them is done, and has gone, long before the other.
-        let mut count = 0;
-        while let Ok(batch) = fast.next_batch() {
-            count += batch.len();
-        }
-        assert_eq!(count, 6);
+        // The fast reader is done, and is dropped, long before the slow one.
+        let batches = std::iter::from_fn(|| Some(fast.next_batch().ok()?.len()));
+        assert_eq!(batches.sum::<usize>(), 6);
         drop((first, fast));
         let in_task = rt.spawn(move || drain(&mut last));
-        let mut count = 0;
-        while let Ok(item) = slow.recv() {
-            assert_eq!(item, count);
-            count += 1;
-        }
-        assert_eq!((count, in_task.join().unwrap()), (6, 6));
+        let read: Vec<_> = std::iter::from_fn(|| slow.recv().ok()).collect();
+        assert_eq!((read, in_task.join().unwrap()), (vec![0, 1, 2, 3, 4, 5], 6));
     });
 }
 
@@ -66,7 +76,7 @@ fn a_closed_ring_refuses_writers_and_is_read_to_its_end() {
 }
 
 #[test]
-fn what_was_sent_before_the_close_is_read_though_an_earlier_batch_is_in_hand() {
+fn items_sent_before_the_close_are_read_though_an_earlier_batch_is_open() {
     let mut ring = ring::multi_producer(8, u32::default);
     let mut first = ring.stage();
     let mut last = ring.stage();
@@ -83,22 +93,26 @@ fn what_was_sent_before_the_close_is_read_though_an_earlier_batch_is_in_hand() {
         let items: Vec<_> = stage.next_batch().unwrap().iter().copied().collect();
         assert_eq!(items, [3, 7]);
     }
-    assert_eq!(last.try_next_batch().unwrap_err(), TryNextError::Empty, "the first may go on");
+    assert_eq!(
+        last.try_next_batch().unwrap_err(),
+        TryNextError::Empty,
+        "the first stage may go on"
+    );
     assert_eq!(first.next_batch().unwrap_err(), WaitError::Closed);
     assert_eq!(last.try_next_batch().unwrap_err(), TryNextError::Closed);
 }
 
 #[test]
-fn stages_that_wait_are_told_of_the_end_when_the_last_batch_has_ended() {
+fn waiting_stages_are_told_of_the_end_when_the_last_batch_has_ended() {
     with_each(|rt| {
         for publishes in [true, false] {
             let mut ring = ring::multi_producer_with(4, WaitStrategy::Park, u32::default);
             let stages = [ring.stage(), ring.stage()];
             let producer = ring.producer();
             let batch = producer.claim(1).unwrap();
-            let before = crate::common::parks(rt);
+            let before = parks(rt);
             let stages = stages.map(|mut stage| rt.spawn(move || drain(&mut stage)));
-            crate::common::eventually("they wait", || crate::common::parks(rt) >= before + 2);
+            eventually("they wait", || parks(rt) >= before + 2);
             producer.close();
             assert!(stages.iter().all(|stage| !stage.is_finished()));
             if publishes {
@@ -113,24 +127,7 @@ fn stages_that_wait_are_told_of_the_end_when_the_last_batch_has_ended() {
 }
 
 #[test]
-fn a_reader_that_polls_tells_an_empty_ring_from_one_that_has_ended() {
-    let mut ring = ring::single_producer(4, u32::default);
-    let [mut reader] = ring.readers();
-    let mut last = ring.stage();
-    let mut producer = ring.producer();
-    assert_eq!(reader.try_next_batch().unwrap_err(), TryNextError::Empty);
-    producer.send(1).unwrap();
-    drop(producer);
-    assert_eq!(last.try_next_batch().unwrap_err(), TryNextError::Empty);
-    assert_eq!(reader.try_next_batch().unwrap().len(), 1);
-    assert_eq!(reader.try_next_batch().unwrap_err(), TryNextError::Closed);
-    assert_eq!(reader.next_batch().unwrap_err(), WaitError::Closed);
-    assert_eq!(last.try_next_batch().unwrap().len(), 1);
-    assert_eq!(last.try_next_batch().unwrap_err(), TryNextError::Closed);
-}
-
-#[test]
-fn a_batch_that_its_writer_forgot_is_given_back_when_the_last_writer_goes() {
+fn a_forgotten_batch_is_given_back_when_the_last_writer_is_dropped() {
     with_each(|rt| {
         let mut ring = ring::multi_producer(8, u32::default);
         let mut stage = ring.stage();
@@ -149,7 +146,7 @@ fn a_batch_that_its_writer_forgot_is_given_back_when_the_last_writer_goes() {
 }
 
 #[test]
-fn a_batch_that_is_published_after_a_reader_has_gone_comes_too_late() {
+fn a_batch_that_is_published_after_a_reader_is_dropped_comes_too_late() {
     let mut ring = ring::single_producer(4, u32::default);
     let [gone, mut stays] = ring.readers();
     let mut producer = ring.producer();
@@ -169,39 +166,30 @@ fn a_batch_that_is_published_after_a_reader_has_gone_comes_too_late() {
     drop(gone);
     assert_eq!(stays.try_next_batch().unwrap_err(), TryNextError::Empty);
     assert!(!batch.publish());
-    assert_eq!(stays.next_batch().unwrap().len(), 2, "it reads what is in hand");
+    assert_eq!(stays.next_batch().unwrap().len(), 2, "it reads the open batch");
     assert_eq!(stays.next_batch().unwrap_err(), WaitError::Closed);
 }
 
 #[test]
-fn a_writer_is_refused_once_a_reader_has_gone_though_another_one_goes_at_the_same_moment() {
+fn a_writer_is_refused_once_a_reader_is_dropped_while_another_one_is() {
     within(|| {
-        let mut ring = ring::single_producer(4, u32::default);
-        let [other, gone] = ring.readers();
-        let mut producer = ring.producer();
-        thread::scope(|s| {
-            let batch = producer.claim(1).unwrap();
-            s.spawn(move || drop(other));
-            drop(gone);
-            assert!(!batch.publish());
-            assert!(producer.is_closed() && producer.try_claim(1).is_none());
-        });
-
-        let mut ring = ring::multi_producer(4, u32::default);
-        let [other, gone] = ring.readers();
-        let producer = ring.producer();
-        thread::scope(|s| {
-            let batch = producer.claim(1).unwrap();
-            s.spawn(move || drop(other));
-            drop(gone);
-            assert!(!batch.publish());
-            assert!(producer.is_closed() && producer.try_claim(1).is_none());
+        with_both!(|new| {
+            let mut ring = new(4, u32::default);
+            let [other, gone] = ring.readers();
+            let mut producer = ring.producer();
+            thread::scope(|s| {
+                let batch = producer.claim(1).unwrap();
+                s.spawn(move || drop(other));
+                drop(gone);
+                assert!(!batch.publish());
+                assert!(producer.is_closed() && producer.try_claim(1).is_none());
+            });
         });
     });
 }
 
 #[test]
-fn a_reader_that_was_told_of_the_end_stays_there_also_in_a_blocking_call_of_a_cancelled_task() {
+fn a_reader_stays_at_the_end_in_a_blocking_call_of_a_cancelled_task() {
     with_each(|rt| {
         let mut ring = ring::single_producer_with(2, WaitStrategy::Park, u32::default);
         let [gone, mut stays] = ring.readers();
@@ -210,7 +198,7 @@ fn a_reader_that_was_told_of_the_end_stays_there_also_in_a_blocking_call_of_a_ca
             cygnet::cancel_handle().cancel("enough");
             cygnet::blocking(move || {
                 thread::scope(|s| {
-                    // What comes at the moment of the end may be published, or not.
+                    // A batch that comes at the moment of the end may be published, or not.
                     s.spawn(move || producer.claim(1).map(|batch| batch.publish()));
                     s.spawn(move || drop(gone));
                     let ended = Err(TryNextError::Closed);
@@ -229,19 +217,16 @@ fn a_reader_that_was_told_of_the_end_stays_there_also_in_a_blocking_call_of_a_ca
 }
 
 #[test]
-fn to_close_it_wakes_who_waits_on_both_sides() {
+fn closing_a_ring_wakes_the_waiters_of_both_sides() {
     with_each(|rt| {
         let mut ring = ring::multi_producer(2, u32::default);
         let mut first = ring.stage();
         let mut last = ring.stage();
         let producer = ring.producer();
         producer.claim_exactly(2).unwrap().publish();
-        let writer = rt.spawn({
-            let producer = producer.clone();
-            move || producer.send(1).map_err(|error| error.reason().clone())
-        });
+        let writer = rt.spawn(own(&producer, send_one));
         let reader = rt.spawn(move || drain(&mut last));
-        crate::common::eventually("they wait", || crate::common::parks(rt) >= 2);
+        eventually("they wait", || parks(rt) >= 2);
         producer.close();
         assert_eq!(writer.join().unwrap(), Err(WaitError::Closed));
         assert_eq!(drain(&mut first), 2);
@@ -250,7 +235,7 @@ fn to_close_it_wakes_who_waits_on_both_sides() {
 }
 
 #[test]
-fn a_reader_that_vanishes_ends_the_ring_after_what_it_has_read() {
+fn a_reader_that_is_dropped_ends_the_ring_after_what_it_has_read() {
     with_each(|rt| {
         let mut ring = ring::single_producer(4, u32::default);
         let mut vanishes = ring.stage();
@@ -260,63 +245,48 @@ fn a_reader_that_vanishes_ends_the_ring_after_what_it_has_read() {
         drop(vanishes.next_batch_up_to(3));
         drop(vanishes);
         let last = rt.spawn(move || drain(&mut last));
-        // Refused, and not kept waiting for room that will never be.
+        // The writer is refused, and does not wait for room that will never be there.
         let writer = rt.spawn(move || {
-            let mut sent = 0;
-            while producer.send(9).is_ok() {
-                sent += 1;
-            }
-            (sent, producer.is_closed())
+            ((0..).take_while(|_| producer.send(9).is_ok()).count(), producer.is_closed())
         });
-        assert_eq!(last.join().unwrap(), 3, "the stage before had given back so many");
+        assert_eq!(last.join().unwrap(), 3, "the stage before had given back three");
         let (sent, closed) = writer.join().unwrap();
         assert!(sent <= 3 && closed);
     });
 }
 
 #[test]
-fn writers_are_refused_when_a_reader_of_any_stage_has_gone_though_the_last_one_does_not_look() {
+fn writers_are_refused_when_a_reader_of_any_stage_is_dropped() {
     for gone in 0..3 {
-        let mut ring = ring::single_producer(4, u32::default);
-        let mut stages = vec![ring.stage(), ring.stage(), ring.stage()];
-        let mut producer = ring.producer();
-        producer.send(1).unwrap();
-        let lost = stages.remove(gone);
-        assert_eq!(producer.claim(1).map(|batch| batch.publish()), Ok(true));
-        drop(lost);
-        assert_eq!(producer.send(3).unwrap_err().reason(), &WaitError::Closed);
-        let read: Vec<_> = stages.iter_mut().map(drain).collect();
-        assert_eq!(read, [[0, 0], [2, 0], [2, 2]][gone]);
-
-        let mut ring = ring::multi_producer(4, u32::default);
-        let mut stages = vec![ring.stage(), ring.stage(), ring.stage()];
-        let lost = stages.remove(gone);
-        if gone == 0 {
-            drop(lost); // before there is who writes
-            assert!(ring.producer().is_closed());
-            continue;
-        }
-        let producer = ring.producer();
-        producer.send(1).unwrap();
-        drop(lost);
-        assert_eq!(producer.send(3).unwrap_err().reason(), &WaitError::Closed);
-        let read: Vec<_> = stages.iter_mut().map(drain).collect();
-        assert_eq!(read, [[0, 0], [1, 0], [1, 1]][gone]);
+        with_both!(|new| {
+            let mut ring = new(4, u32::default);
+            let mut stages = vec![ring.stage(), ring.stage(), ring.stage()];
+            let mut producer = ring.producer();
+            producer.send(1).unwrap();
+            let lost = stages.remove(gone);
+            assert_eq!(producer.claim(1).map(|batch| batch.publish()), Ok(true));
+            drop(lost);
+            assert_eq!(producer.send(3).unwrap_err().reason(), &WaitError::Closed);
+            let read: Vec<_> = stages.iter_mut().map(drain).collect();
+            assert_eq!(read, [[0, 0], [2, 0], [2, 2]][gone]);
+        });
     }
+    // A reader that is dropped before the first producer is made.
+    let mut ring = ring::multi_producer(4, u32::default);
+    let [lost, _kept] = [ring.stage(), ring.stage()];
+    drop(lost);
+    assert!(ring.producer().is_closed());
 }
 
 #[test]
-fn a_reader_beside_one_that_vanishes_reads_what_was_published() {
+fn a_reader_beside_one_that_is_dropped_reads_all_published_items() {
     with_each(|rt| {
         let mut ring = ring::multi_producer(4, u32::default);
         let [vanishes, mut stays] = ring.readers();
         let producer = ring.producer();
         producer.claim_exactly(4).unwrap().publish();
-        let writer = rt.spawn({
-            let producer = producer.clone();
-            move || producer.send(1).map_err(|error| error.reason().clone())
-        });
-        crate::common::eventually("it waits", || crate::common::parks(rt) >= 1);
+        let writer = rt.spawn(own(&producer, send_one));
+        eventually("it waits", || parks(rt) >= 1);
         drop(vanishes);
         assert_eq!(writer.join().unwrap(), Err(WaitError::Closed));
         assert!(producer.is_closed());
@@ -336,7 +306,7 @@ fn a_panic_of_a_reader_ends_the_ring() {
             panic!("a bad item");
         });
         while producer.send(1).is_ok() {
-            crate::common::thread::yield_now();
+            thread::yield_now();
         }
         let ended: Result<(), _> = reader.join();
         assert!(ended.is_err());
@@ -345,35 +315,27 @@ fn a_panic_of_a_reader_ends_the_ring() {
 
 #[test]
 fn a_ring_that_never_had_a_writer_is_at_its_end() {
-    let mut ring = ring::single_producer(4, u32::default);
-    let mut stage = ring.stage();
-    drop(ring);
-    assert_eq!(stage.next_batch().unwrap_err(), WaitError::Closed);
-    let mut ring = ring::multi_producer(4, u32::default);
-    let mut stage = ring.stage();
-    drop(ring);
-    assert_eq!(stage.next_batch().unwrap_err(), WaitError::Closed);
+    with_both!(|new| {
+        let mut ring = new(4, u32::default);
+        let mut stage = ring.stage();
+        drop(ring);
+        assert_eq!(stage.next_batch().unwrap_err(), WaitError::Closed);
+    });
 }
 
 #[test]
 fn items_are_dropped_once_with_the_ring() {
-    struct Counts(Arc<AtomicUsize>);
-    impl Drop for Counts {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-    let drops = Arc::new(AtomicUsize::new(0));
-    let mut ring = ring::single_producer(4, || Counts(Arc::clone(&drops)));
+    let drops = Drops::new();
+    let mut ring = ring::single_producer(4, || drops.guard());
     let mut stage = ring.stage();
     let mut producer = ring.producer();
     for _ in 0..6 {
-        producer.send(Counts(Arc::clone(&drops))).unwrap();
+        producer.send(drops.guard()).unwrap();
         drop(stage.next_batch());
     }
-    assert_eq!(drops.load(Ordering::Relaxed), 6, "what was written over");
+    assert_eq!(drops.count(), 6, "the items that were replaced");
     drop(producer);
-    assert_eq!(drops.load(Ordering::Relaxed), 6);
+    assert_eq!(drops.count(), 6);
     drop(stage);
-    assert_eq!(drops.load(Ordering::Relaxed), 10);
+    assert_eq!((drops.count(), drops.left()), (10, 0));
 }

@@ -1,44 +1,31 @@
-//! `cygnet::ring`: items that are written and read in place, in batches, by stages.
+//! `cygnet::ring`: items that stages write and read in place, in batches.
 
 mod ends;
 mod storm;
 
-use crate::common::{self, panic_of, with_each, within};
-use cygnet::ring::sequence::WaitStrategy;
+use crate::common::{self, panic_of, with_each};
+use crate::{MOMENT, STRATEGIES, own, poll_once};
 use cygnet::ring::{self, Batch, TryNextError};
 use cygnet::spawn;
 use cygnet::sync::WaitError;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
-
-const STRATEGIES: [WaitStrategy; 3] =
-    [WaitStrategy::Park, WaitStrategy::SpinThenPark, WaitStrategy::Spin];
 
 fn items(batch: &Batch<'_, u32>) -> Vec<u32> {
     batch.iter().copied().collect()
 }
 
 #[test]
-fn what_is_sent_is_received_in_order() {
+fn items_are_received_in_the_order_of_sending() {
     for strategy in STRATEGIES {
         with_each(|rt| {
             rt.block_on(|| {
                 let mut ring = ring::single_producer_with(4, strategy, u64::default);
                 let mut stage = ring.stage();
                 let mut producer = ring.producer();
-                let sum = spawn(move || {
-                    let mut expected = 0;
-                    while let Ok(item) = stage.recv() {
-                        expected += 1;
-                        assert_eq!(item, expected);
-                    }
-                    expected
-                });
-                for item in 1..=1000 {
-                    producer.send(item).unwrap();
-                }
+                let receives =
+                    spawn(move || std::iter::from_fn(|| stage.recv().ok()).collect::<Vec<_>>());
+                (0..1000).for_each(|item| producer.send(item).unwrap());
                 drop(producer);
-                assert_eq!(sum.join().unwrap(), 1000);
+                assert_eq!(receives.join().unwrap(), (0..1000).collect::<Vec<_>>());
             });
         });
     }
@@ -67,7 +54,7 @@ fn items_stay_where_they_are() {
 }
 
 #[test]
-fn a_batch_is_had_as_slices_of_what_lies_side_by_side() {
+fn a_batch_gives_slices_of_adjacent_items() {
     let mut ring = ring::single_producer(8, u32::default);
     let mut stage = ring.stage();
     let mut producer = ring.producer();
@@ -89,19 +76,23 @@ fn a_batch_is_had_as_slices_of_what_lies_side_by_side() {
 }
 
 #[test]
-fn each_reader_of_a_stage_sees_all_and_the_next_stage_what_they_have_given_back() {
+fn a_stage_sees_the_items_that_all_readers_of_the_stage_before_have_read() {
     let mut ring = ring::multi_producer(8, u32::default);
     let mut double = ring.stage();
     let [mut a, mut b] = ring.readers();
     let mut last = ring.stage();
     let producer = ring.producer();
     producer.claim_exactly(3).unwrap().iter_mut().zip(1..).for_each(|(item, n)| *item = n);
-    // Given back: nobody sees it.
+    // The claim was given back, so that no stage sees it.
     assert_eq!(double.try_next_batch().unwrap_err(), TryNextError::Empty);
     let mut batch = producer.claim_exactly(3).unwrap();
     batch.iter_mut().zip(1..).for_each(|(item, n)| *item = n);
     batch.publish();
-    assert_eq!(a.try_next_batch().unwrap_err(), TryNextError::Empty, "it is not staged");
+    assert_eq!(
+        a.try_next_batch().unwrap_err(),
+        TryNextError::Empty,
+        "the stage before has not read it"
+    );
     let mut batch = double.next_batch().unwrap();
     batch.iter_mut().for_each(|item| *item *= 2);
     drop(batch);
@@ -114,59 +105,37 @@ fn each_reader_of_a_stage_sees_all_and_the_next_stage_what_they_have_given_back(
     assert_eq!(producer.claim(9).unwrap().len(), 8);
 }
 
+/// `model::rings` compares claims that are given up in any order; here all numbers of a batch are.
 #[test]
-fn a_claim_that_is_dropped_is_never_seen() {
+fn a_batch_of_claims_that_were_all_given_up_is_empty() {
     let mut ring = ring::multi_producer(8, u32::default);
     let [mut reader] = ring.readers();
     let producer = ring.producer();
-    let other = producer.clone();
-    for lap in 0..10 {
-        let mut older = producer.claim_exactly(3).unwrap();
-        let mut newer = other.claim_exactly(2).unwrap();
-        older.iter_mut().for_each(|item| *item = 99);
-        newer.iter_mut().zip(lap..).for_each(|(item, n)| *item = n);
-        drop(older);
-        newer.publish();
-        let batch = reader.next_batch().unwrap();
-        assert_eq!(items(&batch), [lap, lap + 1]);
-        assert_eq!((batch.len(), batch.numbers().len()), (2, 5));
-        drop(batch);
-        drop(producer.claim_exactly(3).unwrap());
-        producer.claim_exactly(3).unwrap().publish_first(0);
-        // All of it was given up.
-        let (a, b) = (producer.claim(1).unwrap(), producer.claim(1).unwrap());
-        drop(a);
-        drop(b);
-        let batch = reader.next_batch().unwrap();
-        assert!(batch.is_empty() && batch.numbers().len() == 1);
-        drop(batch);
-        let mut one = producer.claim_exactly(4).unwrap();
-        one.iter_mut().for_each(|item| *item = 5);
-        let two = producer.claim_exactly(1).unwrap();
-        one.publish_first(1);
-        two.publish();
-        assert_eq!(reader.next_batch().unwrap().len(), 2);
-    }
+    let (a, b) = (producer.claim(1).unwrap(), producer.claim(1).unwrap());
+    drop(a);
+    drop(b);
+    let batch = reader.next_batch().unwrap();
+    assert!(batch.is_empty() && batch.numbers().len() == 1);
 }
 
 #[test]
-fn what_a_writer_that_panics_has_claimed_is_given_back() {
+fn the_claim_of_a_writer_that_panics_is_given_back() {
     let mut ring = ring::single_producer(4, u32::default);
     let [mut reader] = ring.readers();
     let mut producer = ring.producer();
-    let panics = catch_unwind(AssertUnwindSafe(|| {
+    let panics = panic_of(|| {
         let mut batch = producer.claim(2).unwrap();
         batch.iter_mut().for_each(|item| *item = 99);
         panic!("in the midst of it");
-    }));
-    assert!(panics.is_err());
+    });
+    assert_eq!(panics, "in the midst of it");
     producer.send(1).unwrap();
     assert_eq!(reader.recv(), Ok(1));
     assert_eq!(reader.try_next_batch().unwrap_err(), TryNextError::Empty);
 }
 
 #[test]
-fn a_batch_is_what_was_found_at_the_last_look() {
+fn a_batch_holds_the_items_that_the_last_look_found() {
     let mut ring = ring::single_producer(8, u32::default);
     let [mut reader] = ring.readers();
     let mut producer = ring.producer();
@@ -178,7 +147,7 @@ fn a_batch_is_what_was_found_at_the_last_look() {
 }
 
 #[test]
-fn a_batch_that_is_forgotten_is_read_again() {
+fn a_forgotten_batch_is_read_again() {
     let mut ring = ring::single_producer(4, u32::default);
     let [mut reader] = ring.readers();
     let mut producer = ring.producer();
@@ -191,33 +160,26 @@ fn a_batch_that_is_forgotten_is_read_again() {
 
 #[test]
 fn waits_and_claims_that_are_cut_short_change_nothing() {
-    let time = Duration::from_millis(1);
     for strategy in STRATEGIES {
         with_each(|rt| {
             let mut ring = ring::multi_producer_with(2, strategy, u32::default);
             let [mut reader] = ring.readers();
             let producer = ring.producer();
-            assert_eq!(reader.next_batch_timeout(time).unwrap_err(), WaitError::TimedOut);
+            assert_eq!(reader.next_batch_timeout(MOMENT).unwrap_err(), WaitError::TimedOut);
             let cut = |task: cygnet::Task<Result<(), WaitError>>| {
                 task.cancel("enough");
-                // One that spins may not have begun.
+                // A task that spins may not have begun.
                 assert!(matches!(task.join(), Ok(Err(WaitError::Cancelled(_))) | Err(_)));
             };
             common::thread::scope(|s| {
-                let reads = s.spawn(|| {
-                    let mut wait = std::pin::pin!(reader.next_batch_async());
-                    let waker = std::task::Waker::noop();
-                    let mut cx = std::task::Context::from_waker(waker);
-                    assert!(wait.as_mut().poll(&mut cx).is_pending());
-                });
-                reads.join().unwrap();
+                let reads = s.spawn(|| poll_once(reader.next_batch_async()).is_pending());
+                assert!(reads.join().unwrap());
             });
             producer.claim_exactly(2).unwrap().publish();
-            assert_eq!(producer.claim_timeout(1, time).unwrap_err(), WaitError::TimedOut);
+            assert_eq!(producer.claim_timeout(1, MOMENT).unwrap_err(), WaitError::TimedOut);
             assert!(producer.try_claim(1).is_none());
             for _ in 0..3 {
-                let producer = producer.clone();
-                cut(rt.spawn(move || producer.claim_exactly(2).map(drop)));
+                cut(rt.spawn(own(&producer, |producer| producer.claim_exactly(2).map(drop))));
             }
             assert_eq!(reader.next_batch().unwrap().len(), 2);
             producer.send(7).unwrap();
@@ -233,20 +195,11 @@ fn tasks_threads_and_futures_use_a_ring_together() {
         let [mut task, mut thread, mut future] = ring.readers();
         let producer = ring.producer();
         let in_task = rt.spawn(move || {
-            let mut sum = 0;
-            while let Ok(batch) = task.next_batch() {
-                sum += batch.iter().sum::<u64>();
-            }
-            sum
+            let sums = || Some(task.next_batch().ok()?.iter().sum::<u64>());
+            std::iter::from_fn(sums).sum::<u64>()
         });
         common::thread::scope(|s| {
-            let in_thread = s.spawn(move || {
-                let mut sum = 0;
-                while let Ok(item) = thread.recv() {
-                    sum += item;
-                }
-                sum
-            });
+            let in_thread = s.spawn(move || std::iter::from_fn(|| thread.recv().ok()).sum::<u64>());
             let in_future = s.spawn(move || {
                 cygnet::wait(async {
                     let mut sum = 0;
@@ -282,24 +235,24 @@ fn tasks_threads_and_futures_use_a_ring_together() {
 
 #[test]
 fn a_ring_that_cannot_be_made_is_refused() {
-    within(|| {
-        let said = panic_of(|| ring::single_producer(0, u32::default));
-        let expected =
-            "cygnet: the size of a ring of u64 must be a power of two and at most 1073741824, not ";
-        assert_eq!(said, format!("{expected}0"));
-        let said = panic_of(|| ring::multi_producer(12, u32::default));
-        assert_eq!(said, format!("{expected}12"));
-        let said = panic_of(|| ring::single_producer(8, u32::default).producer());
-        assert_eq!(said, "cygnet: a ring needs at least one stage");
-        let said = panic_of(|| ring::multi_producer(8, u32::default).producer());
-        assert_eq!(said, "cygnet: a ring needs at least one stage");
-        let said = panic_of(|| ring::multi_producer(8, u32::default).readers::<0>());
-        assert_eq!(said, "cygnet: a stage needs at least one reader");
+    common::within(|| {
+        let single = |size| ring::single_producer(size, u32::default);
+        let multi = |size| ring::multi_producer(size, u32::default);
+        let size = "the size of a ring of u64 must be a power of two and at most 1073741824, not";
+        for (said, expected) in [
+            (panic_of(|| single(0)), format!("{size} 0")),
+            (panic_of(|| multi(12)), format!("{size} 12")),
+            (panic_of(|| single(8).producer()), "a ring needs at least one stage".into()),
+            (panic_of(|| multi(8).producer()), "a ring needs at least one stage".into()),
+            (panic_of(|| multi(8).readers::<0>()), "a stage needs at least one reader".into()),
+        ] {
+            assert_eq!(said, format!("cygnet: {expected}"));
+        }
     });
 }
 
 #[test]
-fn a_reader_that_is_cancelled_is_turned_away_from_what_it_knows_to_be_there() {
+fn a_cancelled_reader_is_turned_away_from_items_that_it_has_found() {
     with_each(|rt| {
         let mut ring = ring::single_producer(4, u32::default);
         let mut stage = ring.stage();

@@ -1,13 +1,13 @@
-//! Ten million items, each seen once and in order by each reader, with half of the claims given up.
+//! Ten million items. Each reader sees each of them once and in order, with half of the claims
+//! given up.
 
-use crate::common::{MANY, runtime, scaled_in_debug, with, within};
+use crate::common::{LONG, MANY, own, runtime, scaled_in_debug, with, within};
 use cygnet::ring::sequence::WaitStrategy;
 use cygnet::ring::{self, MultiProducer, Reader};
-use std::time::Duration;
 
 const PRODUCERS: usize = 4;
 
-/// From which producer, and the how many-eth of it.
+/// The producer, and the number of the item among its own.
 type Item = (u8, u64);
 
 fn read(mut reader: Reader<Item>) -> [u64; PRODUCERS] {
@@ -17,7 +17,7 @@ fn read(mut reader: Reader<Item>) -> [u64; PRODUCERS] {
         turn += 1;
         let batch = match turn % 3 {
             0 => reader.next_batch_up_to(5),
-            1 => reader.next_batch_timeout(Duration::from_secs(10_000)),
+            1 => reader.next_batch_timeout(LONG),
             _ => reader.next_batch(),
         };
         let Ok(batch) = batch else { return seen };
@@ -28,7 +28,7 @@ fn read(mut reader: Reader<Item>) -> [u64; PRODUCERS] {
     }
 }
 
-/// One at a time and in batches, giving up every other claim.
+/// Writes single items and batches, and gives up every other claim.
 fn write(producer: &MultiProducer<Item>, this: u8, items: u64) {
     let mut number = 0;
     while number < items {
@@ -36,16 +36,15 @@ fn write(producer: &MultiProducer<Item>, this: u8, items: u64) {
         let mut given_up = producer.claim(count).unwrap();
         given_up.iter_mut().for_each(|item| *item = (0, u64::MAX));
         if number % 3 == 0 {
-            // An older one, if there is room for a newer one.
-            let Some(mut newer) = producer.try_claim(1) else {
+            // The claim is given up as the older one, if there is room for a newer one.
+            if let Some(mut newer) = producer.try_claim(1) {
+                newer.iter_mut().for_each(|item| *item = (this, number));
+                drop(given_up);
+                newer.publish();
+            } else {
                 given_up.iter_mut().for_each(|item| *item = (this, number));
                 given_up.publish_first(1);
-                number += 1;
-                continue;
-            };
-            newer.iter_mut().for_each(|item| *item = (this, number));
-            drop(given_up);
-            newer.publish();
+            }
             number += 1;
             continue;
         }
@@ -77,12 +76,8 @@ fn see_each_item(workers: &[usize], strategy: WaitStrategy, size: usize, items: 
         let producer = ring.producer();
         let readers = readers.map(|reader| rt.spawn(move || read(reader)));
         let last = rt.spawn(move || read(last));
-        let writers: Vec<_> = (0..PRODUCERS as u8)
-            .map(|this| {
-                let producer = producer.clone();
-                rt.spawn(move || write(&producer, this, items))
-            })
-            .collect();
+        let write = |this| own(&producer, move |producer| write(&producer, this, items));
+        let writers: Vec<_> = (0..PRODUCERS as u8).map(|this| rt.spawn(write(this))).collect();
         drop(producer);
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         let seen = readers.map(|reader| reader.join().unwrap());
@@ -92,7 +87,7 @@ fn see_each_item(workers: &[usize], strategy: WaitStrategy, size: usize, items: 
 }
 
 #[test]
-fn one_writer_and_a_line_of_stages() {
+fn a_line_of_stages_sees_each_item_of_one_writer_once() {
     let items = scaled_in_debug(10_000_000) as u64;
     within(|| {
         let rt = runtime(2);

@@ -19,8 +19,8 @@ pub(super) type Hold<'a> = Box<dyn Held + Send + 'a>;
 pub(super) type Answer = Result<(), WaitError>;
 pub(super) type Soon<'a> = Pin<Box<dyn Future<Output = Answer> + 'a>>;
 
-/// A primitive whose waiters wait until the guard of `hold` is dropped. A waiter gives back what it gets,
-/// so that one wake ends all waits.
+/// A primitive that is unavailable until the guard of `hold` is dropped. A waiter gives back what
+/// it gets, so that one wake ends all waits.
 pub(super) trait Primitive: Debug + Send + Sync {
     fn hold(&self) -> Hold<'_>;
     fn waiter(self: Arc<Self>) -> Box<dyn Waiter>;
@@ -163,7 +163,8 @@ macro_rules! always_ok {
     )*};
 }
 
-always_ok! { () BarrierPassed AsyncMutexGuard<'_, ()> AsyncRwLockReadGuard<'_, ()> AsyncRwLockWriteGuard<'_, ()> }
+always_ok! { () BarrierPassed }
+always_ok! { AsyncMutexGuard<'_, ()> AsyncRwLockReadGuard<'_, ()> AsyncRwLockWriteGuard<'_, ()> }
 
 impl Ended for Result<(), SendError<()>> {
     fn ended(self) -> Answer {
@@ -182,14 +183,14 @@ impl Ended for Result<(), BroadcastRecvError> {
     }
 }
 
-/// Polls `future` itself, whose second poll after its end has to panic.
+/// Polls `future` itself, which has to panic if it is polled after its end.
 fn soon<'a, F: Future + 'a>(future: F, end: impl Fn(F::Output) -> Answer + 'a) -> Soon<'a> {
     let mut future = Box::pin(future);
     Box::pin(poll_fn(move |cx| future.as_mut().poll(cx).map(&end)))
 }
 
-/// Implements both traits: how to hold it, what a waiter is, how the waiter waits (without a limit, with
-/// one, as a future), and how it gives back what it has got.
+/// Implements both traits: how to hold it, what a waiter is, how the waiter waits (without a limit,
+/// with one, as a future), and how it gives back what it has got.
 macro_rules! primitive {
     ($primitive:ty, |$held:ident| $hold:expr; |$new:ident| $waiter:ty = $make:expr;
         |$me:ident, $limit:ident| $wait:expr, $timed:expr, $soon:expr
@@ -238,8 +239,10 @@ primitive!(Reads, |lock| block_on(lock.0.write_async()); |lock| Arc<Reads> = loc
     |me, limit| me.0.read(), me.0.read_timeout(limit), me.0.read_async());
 primitive!(Writes, |lock| block_on(lock.0.read_async()); |lock| Arc<Writes> = lock;
     |me, limit| me.0.write(), me.0.write_timeout(limit), me.0.write_async());
-primitive!(Permits, |permits| permits.0.try_acquire_many(permits.1); |permits| Arc<Permits> = permits;
-    |me, limit| me.0.acquire_many(me.1), me.0.acquire_timeout(me.1, limit), me.0.acquire_async(me.1));
+primitive!(Permits, |permits| permits.0.try_acquire_many(permits.1);
+    |permits| Arc<Permits> = permits;
+    |me, limit| me.0.acquire_many(me.1), me.0.acquire_timeout(me.1, limit),
+    me.0.acquire_async(me.1));
 primitive!(Notified, |pair| OnDrop(|| pair.pass()); |pair| Arc<Notified> = pair;
     |me, limit| me.0.lock().and_then(|mut guard| me.1.wait(&mut guard)),
     me.0.lock().map_err(WaitError::from).and_then(|mut guard| me.1.wait_timeout(&mut guard, limit)),
@@ -250,7 +253,8 @@ primitive!(Barrier, |barrier| OnDrop(|| _ = poll_once(barrier.wait_async()));
 primitive!(Values, |values| values.taken(); |values| Arc<Values> = values;
     |me, limit| me.from.recv(), me.from.recv_timeout(limit), me.from.recv_async();
     |back| back.back.try_send(()).unwrap());
-primitive!(Places, |places| places.to.try_send(()).map(|()| places.filled()); |places| Arc<Places> = places;
+primitive!(Places, |places| places.to.try_send(()).map(|()| places.filled());
+    |places| Arc<Places> = places;
     |me, limit| me.to.send(()), me.to.send_timeout((), limit), me.to.send_async(());
     |back| back.back.try_recv().unwrap());
 primitive!(Meets, |values| OnDrop(|| _ = values.0.back.try_send(())); |values| Arc<Meets> = values;
@@ -267,6 +271,7 @@ primitive!(BroadcastSender<()>, |to| OnDrop(|| _ = to.send(()));
     |me, limit| me.recv(), me.recv_timeout(limit), me.recv_async());
 primitive!(WatchSender<()>, |to| OnDrop(|| to.send(())); |to| WatchReceiver<()> = to.subscribe();
     |me, limit| me.changed(), me.changed_timeout(limit), me.changed_async());
-primitive!(WatchSender<bool>, |to| OnDrop(|| to.send(true)); |to| WatchReceiver<bool> = to.subscribe();
+primitive!(WatchSender<bool>, |to| OnDrop(|| to.send(true));
+    |to| WatchReceiver<bool> = to.subscribe();
     |me, limit| me.wait_for(|value| *value), me.wait_for_timeout(|value| *value, limit),
     me.wait_for_async(|value| *value));

@@ -1,5 +1,5 @@
-//! What all primitives have in common: each way in which a wait ends, and that a wait which is cut short
-//! takes nothing along. `kinds::KINDS` is the table of primitives; each test goes through it.
+//! What all primitives have in common: each way in which a wait ends, and that a wait which is cut
+//! short takes nothing along. `kinds::KINDS` is the table of primitives; each test goes through it.
 
 mod kinds;
 
@@ -273,7 +273,8 @@ fn a_future_that_is_dropped_in_any_state_leaves_nothing() {
     }
 }
 
-/// A forgotten future keeps its place. It takes nothing from others where a wake reaches all waiters.
+/// A forgotten future keeps its place. It takes nothing from others where a wake reaches all
+/// waiters.
 #[test]
 #[cfg_attr(cygnet_asan, ignore = "leaks on purpose")]
 fn a_forgotten_future_takes_nothing_from_others() {
@@ -296,7 +297,7 @@ fn a_forgotten_future_takes_nothing_from_others() {
 }
 
 #[test]
-fn where_nothing_may_wait_a_caller_has_only_what_it_need_not_wait_for() {
+fn where_nothing_may_wait_a_caller_gets_only_what_is_there() {
     each(&[1, 2], |rt, kind| {
         for unwinds in [false, true] {
             let primitive = kind.make();
@@ -370,7 +371,8 @@ fn a_wake_that_races_a_cancel_and_a_time_limit_is_not_lost() {
         for round in 0..if kind.is(Lasting) { scaled_in_debug(2_000) } else { 0 } {
             let primitive = kind.make();
             let held = primitive.hold();
-            // The first waiter has a limit, and the second is cancelled. A lone one is each of the three in turn.
+            // The first waiter has a limit, and the second is cancelled. A lone one is each of the
+            // three in turn.
             let several = if kind.is(Alone) { &[round % 3][..] } else { &[0, 1, 2] };
             let limit = |i| (i == 0).then(|| Duration::from_micros(round as u64 % 200));
             let task = |&i| (i, rt.spawn(waits(Arc::clone(&primitive).waiter(), limit(i))));
