@@ -11,7 +11,11 @@ fn the_initial_number_is_the_one_before_zero() {
         assert!(S::INITIAL.precedes(zero));
         assert!(!zero.precedes(S::INITIAL) && !zero.precedes(zero));
     }
-    (check(0_u8), check(0_u16), check(0_u32), check(0_u64), check(0_usize));
+    check(0_u8);
+    check(0_u16);
+    check(0_u32);
+    check(0_u64);
+    check(0_usize);
 }
 
 #[test]
