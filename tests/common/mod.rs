@@ -22,6 +22,7 @@ pub(crate) mod watchdog;
 pub(crate) use calls::Calls;
 pub(crate) use drops::Drops;
 pub(crate) use random::Random;
+pub(crate) use shared::{Count, Flag};
 pub(crate) use waiters::{
     LONG, MOMENT, block_on, own, poll_once, queued, until_waiting, waiting, waits,
 };
