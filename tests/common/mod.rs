@@ -117,35 +117,28 @@ pub(crate) fn with_each_and_many(show: impl Fn(&Runtime) + Sync) {
     with(&[MANY], show);
 }
 
+/// As `with_each`, with these numbers of workers.
 pub(crate) fn with(workers: &[usize], show: impl Fn(&Runtime) + Sync) {
     with_all(workers, &show);
 }
 
-/// Shows a behaviour in a task, with each of the usual numbers of workers.
-pub(crate) fn in_task(show: impl Fn(&Runtime) + Sync) {
-    in_task_with(&WORKERS, show);
+/// Shows a behaviour in a task of a runtime, with each of the usual numbers of workers.
+pub(crate) fn task_on_each(show: impl Fn() + Sync) {
+    task_on(&WORKERS, show);
 }
 
-/// As `in_task`, and with a great many workers.
-pub(crate) fn in_task_and_many(show: impl Fn(&Runtime) + Sync) {
-    in_task_with(&WORKERS, &show);
-    in_task_with(&[MANY], show);
+/// As `task_on_each`, and with a great many workers.
+pub(crate) fn task_on_each_and_many(show: impl Fn() + Sync) {
+    task_on(&WORKERS, &show);
+    task_on(&[MANY], show);
 }
 
-/// As `in_task`, with these numbers of workers.
-pub(crate) fn in_task_with(workers: &[usize], show: impl Fn(&Runtime) + Sync) {
-    with_all(workers, &|rt| rt.block_on(|| show(rt)));
+/// As `task_on_each`, with these numbers of workers.
+pub(crate) fn task_on(workers: &[usize], show: impl Fn() + Sync) {
+    with_all(workers, &|rt| rt.block_on(&show));
 }
 
-/// Shows a behaviour of runtimes that the test itself ends, with each of the usual numbers of
-/// workers.
-pub(crate) fn with_own(show: impl Fn(Runtime) + Sync) {
-    for workers in WORKERS {
-        within(|| show(runtime(workers)));
-    }
-}
-
-/// One for all tests, which are many: their programs take long enough to compile.
+/// Not generic: the test programs take long enough to compile.
 fn with_all(workers: &[usize], show: &(dyn Fn(&Runtime) + Sync)) {
     #[cfg(feature = "sim")]
     if simulated::wanted() && !simulated::inside() {
@@ -160,6 +153,20 @@ fn with_all(workers: &[usize], show: &(dyn Fn(&Runtime) + Sync)) {
             let rt = runtime(workers);
             show(&rt);
         });
+    }
+}
+
+/// Runs the calling test's `body` in a process of its own. A simulation leaves the test out.
+pub(crate) fn in_own_process(body: impl FnOnce()) {
+    if !leaves_out("a process of its own") {
+        rerun::alone(rerun::test_of(&body), body);
+    }
+}
+
+/// As `in_own_process`, for a body that leaks on purpose.
+pub(crate) fn in_own_process_leaking(body: impl FnOnce()) {
+    if !leaves_out("a process of its own") {
+        rerun::alone_and_leaking(rerun::test_of(&body), body);
     }
 }
 

@@ -16,6 +16,13 @@ pub(crate) fn role() -> Option<String> {
     env::var(ROLE).ok()
 }
 
+/// The name of the test whose body is the closure `body`.
+pub(crate) fn test_of<F>(_body: &F) -> &'static str {
+    let path = std::any::type_name::<F>();
+    let (_crate, test) = path.split_once("::").expect("a test is in a crate");
+    test.split("::{{closure}}").next().expect("a closure is in a function")
+}
+
 /// Runs the test `name` (its full path without the crate) again, in a role.
 #[track_caller]
 pub(crate) fn rerun(name: &str, role: &str) -> Output {

@@ -1,186 +1,172 @@
-//! Parallel loops that end early: found, cancelled, panicked; and what is dropped then.
+//! Parallel loops that end early, by a hit, a cancellation or a panic, and the values that they drop then.
 
+use crate::cancelled_meanwhile;
 use crate::common::drops::Guard;
-use crate::common::mpsc;
 use crate::common::{
-    self, Drops, eventually, panic_of, runtime, scaled, with, with_each, with_each_and_many, within,
+    self, Drops, panic_of, scaled, task_on, task_on_each, task_on_each_and_many, within,
 };
 use cygnet::par::{IntoSource, Source};
-use cygnet::{Cancelled, par, spawn, yield_now};
+use cygnet::{Cancelled, par, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 #[test]
 fn a_search_ends_when_something_is_found() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            // None of these would end otherwise.
-            let found = par::find_any(0..=u64::MAX, |n| n % 1_000 == 999).unwrap().unwrap();
-            assert_eq!(found % 1_000, 999);
-            assert_eq!(par::any(0..=u128::MAX, |n| n % 7 == 6), Ok(true));
-            assert_eq!(par::all(i64::MIN..i64::MAX, |n| n % 100 != 0), Ok(false));
-            assert_eq!(par::find_any(0..1_000, |_| false), Ok(None));
-            assert_eq!(par::find_any(&[1, 2, 3], |n| **n == 2), Ok(Some(&2)));
-        });
+    task_on_each_and_many(|| {
+        // The first three end only because something is found.
+        let found = par::find_any(0..=u64::MAX, |n| n % 1_000 == 999).unwrap().unwrap();
+        assert_eq!(found % 1_000, 999);
+        assert_eq!(par::any(0..=u128::MAX, |n| n % 7 == 6), Ok(true));
+        assert_eq!(par::all(i64::MIN..i64::MAX, |n| n % 100 != 0), Ok(false));
+        assert_eq!(par::find_any(0..1_000, |_| false), Ok(None));
+        assert_eq!(par::find_any(&[1, 2, 3], |n| **n == 2), Ok(Some(&2)));
     });
 }
 
 #[test]
-fn on_one_worker_nothing_is_looked_at_after_what_was_found() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let looked = AtomicUsize::new(0);
-            let hit = |n: usize| {
-                looked.fetch_add(1, Ordering::Relaxed);
-                n == 10_000
-            };
-            assert_eq!(par::any(0..1_000_000_000, hit), Ok(true));
-            assert_eq!(looked.into_inner(), 10_001);
-        });
+fn one_worker_looks_at_no_item_after_a_hit() {
+    task_on(&[1], || {
+        let looked = AtomicUsize::new(0);
+        let hit = |n: usize| {
+            looked.fetch_add(1, Ordering::Relaxed);
+            n == 10_000
+        };
+        assert_eq!(par::any(0..1_000_000_000, hit), Ok(true));
+        assert_eq!(looked.into_inner(), 10_001);
     });
 }
 
 #[test]
 fn a_vector_drops_each_item_once_however_its_loop_ends() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for n in [1, 2, 10, 1_000] {
-                let vector = |drops: &Drops| -> Vec<(usize, Guard)> {
-                    (0..n).map(|i| (i, drops.guard())).collect()
-                };
-                let drops = Drops::new();
-                par::for_each(vector(&drops), drop).unwrap();
-                assert_eq!(drops.count(), n);
+    task_on_each(|| {
+        for n in [1, 2, 10, 1_000] {
+            let vector = |drops: &Drops| -> Vec<(usize, Guard)> {
+                (0..n).map(|i| (i, drops.guard())).collect()
+            };
+            let drops = Drops::new();
+            par::for_each(vector(&drops), drop).unwrap();
+            assert_eq!(drops.count(), n);
 
-                let drops = Drops::new();
-                let found = par::find_any(vector(&drops), |item| item.0 == n / 2).unwrap().unwrap();
-                assert_eq!((found.0, drops.count()), (n / 2, n - 1));
-                drop(found);
-                assert_eq!(drops.count(), n);
+            let drops = Drops::new();
+            let found = par::find_any(vector(&drops), |item| item.0 == n / 2).unwrap().unwrap();
+            assert_eq!((found.0, drops.count()), (n / 2, n - 1));
+            drop(found);
+            assert_eq!(drops.count(), n);
 
-                let drops = Drops::new();
-                let kept = par::map_collect(vector(&drops), |item| item).unwrap();
-                assert!(kept.iter().map(|item| item.0).eq(0..n));
-                assert_eq!(drops.count(), 0);
-                drop(kept);
-                assert_eq!(drops.count(), n);
+            let drops = Drops::new();
+            let kept = par::map_collect(vector(&drops), |item| item).unwrap();
+            assert!(kept.iter().map(|item| item.0).eq(0..n));
+            assert_eq!(drops.count(), 0);
+            drop(kept);
+            assert_eq!(drops.count(), n);
 
-                let drops = Drops::new();
-                let text = panic_of(|| {
-                    par::for_each(vector(&drops), |item| assert!(item.0 != n / 2, "in the middle"))
-                });
-                assert_eq!((text.as_str(), drops.count()), ("in the middle", n));
-            }
-        });
+            let drops = Drops::new();
+            let text = panic_of(|| {
+                par::for_each(vector(&drops), |item| assert!(item.0 != n / 2, "in the middle"))
+            });
+            assert_eq!((text.as_str(), drops.count()), ("in the middle", n));
+        }
     });
 }
 
 #[test]
-fn a_panic_stops_the_others_and_drops_what_was_made_once() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            for bad in [0, 1, 5, 77, 999] {
-                let (made, drops) = (AtomicUsize::new(0), Drops::new());
-                let text = panic_of(|| {
-                    par::map_collect(0..1_000, |n| {
-                        assert!(n != bad, "item {n}");
-                        made.fetch_add(1, Ordering::Relaxed);
-                        drops.guard()
-                    })
-                });
-                assert_eq!(text, format!("item {bad}"));
-                assert_eq!(made.into_inner(), drops.count());
-
-                let (made, drops) = (AtomicUsize::new(0), Drops::new());
-                let guard = || {
+fn a_panic_stops_other_workers_and_drops_each_result_once() {
+    task_on_each_and_many(|| {
+        for bad in [0, 1, 5, 77, 999] {
+            let (made, drops) = (AtomicUsize::new(0), Drops::new());
+            let text = panic_of(|| {
+                par::map_collect(0..1_000, |n| {
+                    assert!(n != bad, "item {n}");
                     made.fetch_add(1, Ordering::Relaxed);
                     drops.guard()
-                };
-                let text = panic_of(|| {
-                    par::fold_reduce(
-                        0..1_000,
-                        guard,
-                        |_, n| {
-                            assert!(n != bad, "item {n}");
-                            guard()
-                        },
-                        |_, _| guard(),
-                    )
-                });
-                assert_eq!(text, format!("item {bad}"));
-                assert_eq!(made.load(Ordering::Relaxed), drops.count());
-            }
-            // Nothing else would end this one.
-            let text = panic_of(|| par::for_each(0..=u64::MAX, |n| assert!(n != 10_000, "found")));
-            assert_eq!(text, "found");
-        });
+                })
+            });
+            assert_eq!(text, format!("item {bad}"));
+            assert_eq!(made.into_inner(), drops.count());
+
+            let (made, drops) = (AtomicUsize::new(0), Drops::new());
+            let guard = || {
+                made.fetch_add(1, Ordering::Relaxed);
+                drops.guard()
+            };
+            let text = panic_of(|| {
+                par::fold_reduce(
+                    0..1_000,
+                    guard,
+                    |_, n| {
+                        assert!(n != bad, "item {n}");
+                        guard()
+                    },
+                    |_, _| guard(),
+                )
+            });
+            assert_eq!(text, format!("item {bad}"));
+            assert_eq!(made.load(Ordering::Relaxed), drops.count());
+        }
+        // Only the panic ends this loop.
+        let text = panic_of(|| par::for_each(0..=u64::MAX, |n| assert!(n != 10_000, "found")));
+        assert_eq!(text, "found");
     });
 }
 
 #[test]
 fn a_panic_is_thrown_after_the_last_call_has_ended() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for _ in 0..scaled(100) {
-                let active = AtomicUsize::new(0);
-                let text = panic_of(|| {
-                    par::for_each(0..=u64::MAX, |n| {
-                        active.fetch_add(1, Ordering::SeqCst);
-                        let bad = n % 1_000 == 500;
-                        if bad {
-                            active.fetch_sub(1, Ordering::SeqCst);
-                            panic!("stop");
-                        }
-                        std::hint::black_box(n);
-                        common::spin_loop();
+    task_on_each(|| {
+        for _ in 0..scaled(100) {
+            let active = AtomicUsize::new(0);
+            let text = panic_of(|| {
+                par::for_each(0..=u64::MAX, |n| {
+                    active.fetch_add(1, Ordering::SeqCst);
+                    let bad = n % 1_000 == 500;
+                    if bad {
                         active.fetch_sub(1, Ordering::SeqCst);
-                    })
-                });
-                assert_eq!((text.as_str(), active.into_inner()), ("stop", 0));
-            }
-        });
+                        panic!("stop");
+                    }
+                    std::hint::black_box(n);
+                    common::spin_loop();
+                    active.fetch_sub(1, Ordering::SeqCst);
+                })
+            });
+            assert_eq!((text.as_str(), active.into_inner()), ("stop", 0));
+        }
     });
 }
 
 #[test]
 fn all_items_may_panic() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for n in [1, 2, 100, 10_000] {
-                assert_eq!(panic_of(|| par::for_each(0..n, |_| panic!("each"))), "each");
-                let never = |n: usize| -> usize { panic!("{n}") };
-                panic_of(|| par::map_collect(0..n, never));
-            }
-            assert_eq!(par::map_collect(0..3, |n| n), Ok(vec![0, 1, 2]));
-        });
+    task_on_each(|| {
+        for n in [1, 2, 100, 10_000] {
+            assert_eq!(panic_of(|| par::for_each(0..n, |_| panic!("each"))), "each");
+            let never = |n: usize| -> usize { panic!("{n}") };
+            panic_of(|| par::map_collect(0..n, never));
+        }
+        assert_eq!(par::map_collect(0..3, |n| n), Ok(vec![0, 1, 2]));
     });
 }
 
 #[test]
-fn a_panic_of_identity_or_reduce_goes_the_same_way() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let identity = || -> Guard { panic!("identity") };
-            let text =
-                panic_of(|| par::fold_reduce(0..10, identity, |guard, _| guard, |guard, _| guard));
-            assert_eq!(text, "identity");
-            // Reduces at each item, wherever the parts meet.
-            let drops = Drops::new();
-            let made = AtomicUsize::new(0);
-            let guard = || {
-                made.fetch_add(1, Ordering::Relaxed);
-                drops.guard()
-            };
-            let reduce = |_, _| -> Guard { panic!("reduce") };
-            let text = panic_of(|| par::map_reduce(0..10, guard, |_| guard(), reduce));
-            assert_eq!(text, "reduce");
-            assert_eq!(made.load(Ordering::Relaxed), drops.count());
-        });
+fn a_panic_of_identity_or_reduce_is_thrown() {
+    task_on_each(|| {
+        let identity = || -> Guard { panic!("identity") };
+        let text =
+            panic_of(|| par::fold_reduce(0..10, identity, |guard, _| guard, |guard, _| guard));
+        assert_eq!(text, "identity");
+        // `reduce` is called for each item, wherever the parts meet.
+        let drops = Drops::new();
+        let made = AtomicUsize::new(0);
+        let guard = || {
+            made.fetch_add(1, Ordering::Relaxed);
+            drops.guard()
+        };
+        let reduce = |_, _| -> Guard { panic!("reduce") };
+        let text = panic_of(|| par::map_reduce(0..10, guard, |_| guard(), reduce));
+        assert_eq!(text, "reduce");
+        assert_eq!(made.load(Ordering::Relaxed), drops.count());
     });
 }
 
-/// A vector as a source whose methods, iterator and destructor count their calls, and panic in one of them.
+/// A source whose methods, iterator and destructor count their calls, and panic in one of them.
 struct Faulty<S> {
     items: Option<S>,
     calls: Arc<AtomicUsize>,
@@ -235,7 +221,7 @@ impl<I: Iterator> Iterator for Faulty<I> {
 
 impl<S> Drop for Faulty<S> {
     fn drop(&mut self) {
-        // What has been taken apart goes at the end of the function that did, whose result would be leaked.
+        // A panic here would leak the result of the function that has taken the source apart.
         if self.items.is_some() && !std::thread::panicking() {
             self.call();
         }
@@ -243,80 +229,58 @@ impl<S> Drop for Faulty<S> {
 }
 
 #[test]
-fn a_source_may_panic_wherever_it_is_called_and_each_item_and_result_is_dropped_once() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let n = scaled(200);
-            for bad in (0..2 * n).chain([usize::MAX]) {
-                let (items, made, drops) = (Drops::new(), AtomicUsize::new(0), Drops::new());
-                let all: Vec<_> = (0..n).map(|i| (i, items.guard())).collect();
-                let calls = Arc::new(AtomicUsize::new(0));
-                let source = Faulty { items: Some(all.into_source()), calls: calls.clone(), bad };
-                let loop_ = AssertUnwindSafe(|| {
-                    let results = par::map_collect(source, |(i, _guard)| {
-                        made.fetch_add(1, Ordering::Relaxed);
-                        (i, drops.guard())
-                    })
-                    .unwrap();
-                    assert!(results.into_iter().map(|result| result.0).eq(0..n));
-                });
-                let panicked = catch_unwind(loop_).is_err();
-                assert_eq!(panicked, calls.load(Ordering::Relaxed) > bad);
-                assert_eq!((items.count(), made.into_inner()), (n, drops.count()));
-            }
-        });
+fn a_source_may_panic_in_any_call_and_items_and_results_are_dropped_once() {
+    task_on_each(|| {
+        let n = scaled(200);
+        for bad in (0..2 * n).chain([usize::MAX]) {
+            let (items, made, drops) = (Drops::new(), AtomicUsize::new(0), Drops::new());
+            let all: Vec<_> = (0..n).map(|i| (i, items.guard())).collect();
+            let calls = Arc::new(AtomicUsize::new(0));
+            let source = Faulty { items: Some(all.into_source()), calls: calls.clone(), bad };
+            let loop_ = AssertUnwindSafe(|| {
+                let results = par::map_collect(source, |(i, _guard)| {
+                    made.fetch_add(1, Ordering::Relaxed);
+                    (i, drops.guard())
+                })
+                .unwrap();
+                assert!(results.into_iter().map(|result| result.0).eq(0..n));
+            });
+            let panicked = catch_unwind(loop_).is_err();
+            assert_eq!(panicked, calls.load(Ordering::Relaxed) > bad);
+            assert_eq!((items.count(), made.into_inner()), (n, drops.count()));
+        }
     });
 }
 
 #[test]
 fn a_panic_of_identity_on_another_worker_stops_the_first_one() {
-    with(&[2, 3, 8], |rt| {
-        rt.block_on(|| {
-            let caller = common::thread::current().id();
-            let panicked = AtomicBool::new(false);
-            let identity = || {
-                let elsewhere = common::thread::current().id() != caller;
-                // Once: else the others' halves would panic, one after the other, until nothing is left.
-                assert!(!elsewhere || panicked.swap(true, Ordering::SeqCst), "identity");
-            };
-            // Nothing else would end it.
-            let fold = |(), n| {
-                std::hint::black_box(n);
-                common::spin_loop();
-            };
-            let text = panic_of(|| par::fold_reduce(0..=u64::MAX, identity, fold, |(), ()| ()));
-            assert_eq!(text, "identity");
-        });
+    task_on(&[2, 3, 8], || {
+        let caller = common::thread::current().id();
+        let panicked = AtomicBool::new(false);
+        let identity = || {
+            let elsewhere = common::thread::current().id() != caller;
+            // Once: else the others' halves would panic, one after the other, until nothing is left.
+            assert!(!elsewhere || panicked.swap(true, Ordering::SeqCst), "identity");
+        };
+        // Nothing else would end it.
+        let fold = |(), n| {
+            std::hint::black_box(n);
+            common::spin_loop();
+        };
+        let text = panic_of(|| par::fold_reduce(0..=u64::MAX, identity, fold, |(), ()| ()));
+        assert_eq!(text, "identity");
     });
-}
-
-/// Runs an endless loop in a task, cancels that by dropping its handle once the loop has begun, and
-/// gives what the loop returned.
-fn cancelled_meanwhile<T: Send + 'static>(
-    workers: usize,
-    body: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static,
-) -> T {
-    let rt = runtime(workers);
-    let begun = Arc::new(AtomicBool::new(false));
-    let (sender, receiver) = mpsc::channel();
-    let task = rt.spawn({
-        let begun = begun.clone();
-        move || sender.send(body(begun)).unwrap()
-    });
-    eventually("the loop has begun", || begun.load(Ordering::SeqCst));
-    drop(task);
-    receiver.recv().unwrap()
 }
 
 #[test]
 fn a_cancelled_loop_ends_with_an_error_after_its_last_call() {
     for workers in [1, 2, 3, 8, 64] {
         within(move || {
-            let (result, active) = cancelled_meanwhile(workers, |begun| {
+            let (result, active) = cancelled_meanwhile(workers, |meanwhile| {
                 let active = AtomicUsize::new(0);
                 let result = par::for_each(0..=u64::MAX, |n| {
                     active.fetch_add(1, Ordering::SeqCst);
-                    begun.store(true, Ordering::SeqCst);
+                    meanwhile.begins();
                     std::hint::black_box(n);
                     common::spin_loop();
                     active.fetch_sub(1, Ordering::SeqCst);
@@ -329,13 +293,13 @@ fn a_cancelled_loop_ends_with_an_error_after_its_last_call() {
 }
 
 #[test]
-fn a_cancelled_loop_drops_what_it_has_made_and_what_it_has_not_taken() {
+fn a_cancelled_loop_drops_its_results_and_the_items_not_taken() {
     for workers in [1, 2, 8] {
         within(move || {
             let (made, drops) = (Arc::new(AtomicUsize::new(0)), Drops::new());
             let result = cancelled_meanwhile(workers, {
                 let (made, drops) = (made.clone(), drops.clone());
-                move |begun| {
+                move |meanwhile| {
                     let guard = || {
                         made.fetch_add(1, Ordering::Relaxed);
                         drops.guard()
@@ -343,7 +307,7 @@ fn a_cancelled_loop_drops_what_it_has_made_and_what_it_has_not_taken() {
                     let items: Vec<_> = (0..10_000).map(|_| guard()).collect();
                     // The first item of each part goes on until the cancellation is there.
                     par::map_collect(items, |item| {
-                        begun.store(true, Ordering::SeqCst);
+                        meanwhile.begins();
                         while !cygnet::is_cancelled() && made.load(Ordering::Relaxed) < 10_002 {
                             guard();
                             let _ = yield_now();
@@ -353,14 +317,14 @@ fn a_cancelled_loop_drops_what_it_has_made_and_what_it_has_not_taken() {
                     .map(|made| made.len())
                 }
             });
-            // Few enough items that it may have come to the end; then nothing was cut short.
+            // With so few items the loop may have run to its end.
             assert!(matches!(result, Err(Cancelled { .. }) | Ok(10_000)));
             assert_eq!(made.load(Ordering::Relaxed), drops.count());
         });
     }
 }
 
-/// Panics when it is dropped, unless its thread does already.
+/// Panics when it is dropped, if it is armed and its thread is not panicking.
 struct Bomb(bool);
 
 impl Drop for Bomb {
@@ -370,21 +334,19 @@ impl Drop for Bomb {
 }
 
 #[test]
-fn what_was_found_is_dropped_if_the_destructor_of_another_item_panics() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for found in 0..20 {
-                for bomb in 0..20 {
-                    let drops = Drops::new();
-                    let item = |i| (i, drops.guard(), Bomb(i == bomb && i != found));
-                    let items: Vec<_> = (0..20).map(item).collect();
-                    let search = AssertUnwindSafe(|| par::find_any(items, |item| item.0 == found));
-                    let found = catch_unwind(search);
-                    assert!(found.is_err() || bomb == found.unwrap().unwrap().unwrap().0);
-                    assert_eq!(drops.count(), 20);
-                }
+fn a_hit_is_dropped_if_the_destructor_of_another_item_panics() {
+    task_on_each(|| {
+        for found in 0..20 {
+            for bomb in 0..20 {
+                let drops = Drops::new();
+                let item = |i| (i, drops.guard(), Bomb(i == bomb && i != found));
+                let items: Vec<_> = (0..20).map(item).collect();
+                let search = AssertUnwindSafe(|| par::find_any(items, |item| item.0 == found));
+                let found = catch_unwind(search);
+                assert!(found.is_err() || bomb == found.unwrap().unwrap().unwrap().0);
+                assert_eq!(drops.count(), 20);
             }
-        });
+        }
     });
 }
 
@@ -395,16 +357,16 @@ fn a_cancelled_loop_drops_each_result_if_the_destructor_of_one_panics() {
             let (made, drops) = (Arc::new(AtomicUsize::new(0)), Drops::new());
             let text = cancelled_meanwhile(workers, {
                 let (made, drops) = (made.clone(), drops.clone());
-                move |begun| {
+                move |meanwhile| {
                     let caller = common::thread::current().id();
                     let planted = AtomicBool::new(false);
                     panic_of(|| {
                         par::map_collect(0..10_000_000u32, |_| {
                             let elsewhere = common::thread::current().id() != caller;
                             let first = elsewhere && !planted.swap(true, Ordering::SeqCst);
-                            // Not before there is a result that must be dropped, in the second half.
+                            // The second half has a result by now, which must be dropped.
                             if !elsewhere && planted.load(Ordering::SeqCst) {
-                                begun.store(true, Ordering::SeqCst);
+                                meanwhile.begins();
                             }
                             while !elsewhere && !planted.load(Ordering::SeqCst) {
                                 common::thread::yield_now();
@@ -428,116 +390,24 @@ fn a_cancelled_loop_drops_each_result_if_the_destructor_of_one_panics() {
 fn a_cancellation_reaches_parts_whose_caller_has_nothing_left_but_to_wait() {
     for workers in [2, 3, 8] {
         within(move || {
-            let rt = runtime(workers);
-            let (second, cancelled) =
-                (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-            let (sender, receiver) = mpsc::channel();
-            let task = rt.spawn({
-                let (second, cancelled) = (second.clone(), cancelled.clone());
-                move || {
-                    let wait = |flag: &AtomicBool| {
-                        while !flag.load(Ordering::SeqCst) {
+            let result = cancelled_meanwhile(workers, |meanwhile| {
+                par::for_each(0..1_000_000, |n| match n {
+                    // The caller is through with its half when the other half has been taken.
+                    0 => {
+                        while !meanwhile.begun.load(Ordering::SeqCst) {
                             common::thread::yield_now();
                         }
-                    };
-                    let result = par::for_each(0..1_000_000, |n| match n {
-                        // The caller's: it is through with its half when the other has been taken.
-                        0 => wait(&second),
-                        1..500_000 => {}
-                        _ => {
-                            second.store(true, Ordering::SeqCst);
-                            wait(&cancelled);
-                        }
-                    });
-                    sender.send(result).unwrap();
-                }
-            });
-            eventually("the second half has been taken", || second.load(Ordering::SeqCst));
-            drop(task);
-            cancelled.store(true, Ordering::SeqCst);
-            assert!(receiver.recv().unwrap().is_err());
-        });
-    }
-}
-
-#[test]
-fn a_loop_begun_in_a_cancelled_task_does_nothing() {
-    with_each(|rt| {
-        let (sender, receiver) = mpsc::channel();
-        rt.block_on(move || {
-            let begun = Arc::new(AtomicBool::new(false));
-            let task = spawn({
-                let begun = begun.clone();
-                move || {
-                    begun.store(true, Ordering::SeqCst);
-                    while yield_now().is_ok() {}
-                    let drops = Drops::new();
-                    let never = |_: Guard| -> u8 { panic!("cancelled") };
-                    let items = vec![drops.guard(), drops.guard()];
-                    let results = (
-                        par::for_each(0..10, |_| panic!("cancelled")),
-                        par::map_collect(items, never),
-                        par::any(0..0, |_| true),
-                    );
-                    sender.send((results, drops.count())).unwrap();
-                }
-            });
-            common::give_way_until(|| begun.load(Ordering::SeqCst));
-            drop(task);
-        });
-        let ((each, collect, any), dropped) = receiver.recv().unwrap();
-        assert!(each.is_err() && collect.is_err() && any.is_err());
-        assert_eq!(dropped, 2);
-    });
-}
-
-#[test]
-fn the_end_of_a_runtime_cuts_its_loops_short() {
-    for workers in [1, 2, 8] {
-        within(move || {
-            let rt = runtime(workers);
-            let begun = Arc::new(AtomicBool::new(false));
-            let (sender, receiver) = mpsc::channel();
-            for _ in 0..3 {
-                let (begun, sender) = (begun.clone(), sender.clone());
-                rt.spawn(move || {
-                    let result = par::for_each(0..=u64::MAX, |_| {
-                        begun.store(true, Ordering::SeqCst);
-                        common::spin_loop();
-                    });
-                    let _ = sender.send(result);
+                    }
+                    1..500_000 => {}
+                    _ => {
+                        meanwhile.begins();
+                        meanwhile.spin_until_cancelled();
+                    }
                 })
-                .detach();
-            }
-            drop(sender);
-            eventually("a loop has begun", || begun.load(Ordering::SeqCst));
-            drop(rt);
-            // Those that had not begun are dropped uncalled.
-            assert!(receiver.iter().all(|result| result.is_err()));
+            });
+            assert!(result.is_err());
         });
     }
-}
-
-#[test]
-fn a_loop_in_a_destructor_runs_while_its_thread_unwinds() {
-    struct Sums(Arc<AtomicUsize>);
-    impl Drop for Sums {
-        fn drop(&mut self) {
-            let sum = par::map_reduce(0..100_000, || 0, |n| n, |a, b| a + b);
-            self.0.store(sum.unwrap(), Ordering::SeqCst);
-        }
-    }
-    with_each(|rt| {
-        let sum = Arc::new(AtomicUsize::new(0));
-        rt.block_on(|| {
-            let panic = catch_unwind(AssertUnwindSafe(|| {
-                let _sums = Sums(sum.clone());
-                panic!("unwind");
-            }));
-            assert!(panic.is_err());
-        });
-        assert_eq!(sum.load(Ordering::SeqCst), 4_999_950_000);
-    });
 }
 
 #[test]

@@ -1,21 +1,23 @@
-//! Parallel loops that come to their end: every kind of source, every size, in order, nested, and fair to
-//! others.
+//! Parallel loops that run to their ends: each kind of source, each size, order, nesting, and turns for
+//! other tasks.
 
 use crate::common::Mutex;
 use crate::common::thread::{self, ThreadId};
-use crate::common::{self, Drops, panic_of, scaled_in_debug, with, with_each, with_each_and_many};
+use crate::common::{
+    self, Drops, panic_of, scaled_in_debug, task_on, task_on_each, task_on_each_and_many,
+    with_each_and_many,
+};
 use cygnet::coroutine::Coroutine;
 use cygnet::par::{self, IntoSource, Source};
 use cygnet::{scope, spawn, yield_now};
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Sizes with and without whole halves, below and above the first chunks.
 const SIZES: [usize; 12] = [0, 1, 2, 3, 4, 7, 8, 10, 63, 100, 1_000, 10_007];
 
-/// What a loop has seen, sorted; each item must come once.
+/// The items that a loop over `source` visits, sorted.
 fn seen<S: IntoSource>(source: S) -> Vec<S::Item>
 where
     S::Item: Ord + Send,
@@ -29,34 +31,32 @@ where
 
 #[test]
 fn every_item_of_every_kind_of_source_has_one_turn() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            for n in SIZES {
-                let numbers: Vec<usize> = (0..n).collect();
-                assert_eq!(seen(0..n), numbers);
-                assert_eq!(seen(1..=n).len(), n);
-                assert!(seen(&numbers).into_iter().eq(&numbers));
-                assert!(seen(&numbers[..]).into_iter().eq(&numbers));
-                assert_eq!(seen(numbers.clone()), numbers);
-                assert_eq!(seen(par::at_least(5, 0..n)), numbers);
-                assert!(seen(par::zip(0..n, &numbers)).into_iter().eq(numbers.iter().enumerate()));
-                assert!(seen(par::chunks(&numbers, 3)).into_iter().eq(numbers.chunks(3)));
-                let mut doubled = numbers.clone();
-                par::for_each(&mut doubled, |n| *n *= 2).unwrap();
-                par::for_each(&mut doubled[..], |n| *n += 1).unwrap();
-                par::for_each(par::chunks_mut(&mut doubled, 7), |part| {
-                    part.iter_mut().for_each(|n| *n -= 1);
-                })
-                .unwrap();
-                assert!(doubled.iter().copied().eq((0..n).map(|n| 2 * n)));
-            }
-            let mut array = [1, 2, 3];
-            par::for_each(&mut array, |n| *n += 1).unwrap();
-            assert!(seen(&array).into_iter().eq(&[2, 3, 4]));
-            let mut boxed: Box<[u8]> = vec![1, 2, 3].into();
-            par::for_each(&mut boxed, |n| *n += 1).unwrap();
-            assert!(seen(&boxed).into_iter().eq(&[2, 3, 4]));
-        });
+    task_on_each_and_many(|| {
+        for n in SIZES {
+            let numbers: Vec<usize> = (0..n).collect();
+            assert_eq!(seen(0..n), numbers);
+            assert_eq!(seen(1..=n).len(), n);
+            assert!(seen(&numbers).into_iter().eq(&numbers));
+            assert!(seen(&numbers[..]).into_iter().eq(&numbers));
+            assert_eq!(seen(numbers.clone()), numbers);
+            assert_eq!(seen(par::at_least(5, 0..n)), numbers);
+            assert!(seen(par::zip(0..n, &numbers)).into_iter().eq(numbers.iter().enumerate()));
+            assert!(seen(par::chunks(&numbers, 3)).into_iter().eq(numbers.chunks(3)));
+            let mut doubled = numbers.clone();
+            par::for_each(&mut doubled, |n| *n *= 2).unwrap();
+            par::for_each(&mut doubled[..], |n| *n += 1).unwrap();
+            par::for_each(par::chunks_mut(&mut doubled, 7), |part| {
+                part.iter_mut().for_each(|n| *n -= 1);
+            })
+            .unwrap();
+            assert!(doubled.iter().copied().eq((0..n).map(|n| 2 * n)));
+        }
+        let mut array = [1, 2, 3];
+        par::for_each(&mut array, |n| *n += 1).unwrap();
+        assert!(seen(&array).into_iter().eq(&[2, 3, 4]));
+        let mut boxed: Box<[u8]> = vec![1, 2, 3].into();
+        par::for_each(&mut boxed, |n| *n += 1).unwrap();
+        assert!(seen(&boxed).into_iter().eq(&[2, 3, 4]));
     });
 }
 
@@ -68,67 +68,61 @@ fn ranges_of_every_integer_go_to_their_limits() {
     {
         par::map_reduce(source, || 0, |n| n.try_into().unwrap(), |a, b| a + b).unwrap()
     }
-    with_each(|rt| {
-        rt.block_on(|| {
-            assert_eq!(sum(i8::MIN..i8::MAX), -128 - 127);
-            assert_eq!(sum(i8::MIN..=i8::MAX), -128);
-            assert_eq!(sum(-100..100i8), -100);
-            assert_eq!(sum(0..=u8::MAX), 255 * 128);
-            assert_eq!(sum(i16::MIN..=i16::MAX), -32_768);
-            assert_eq!(sum(0..=u16::MAX), 65_535 * 32_768);
-            assert_eq!(sum(-5..=5i32), 0);
-            assert_eq!(sum(u32::MAX - 1..=u32::MAX), 2 * i64::from(u32::MAX) - 1);
-            assert_eq!(sum(i64::MAX - 1..i64::MAX), i64::MAX - 1);
-            assert_eq!(seen(u64::MAX - 2..=u64::MAX), [u64::MAX - 2, u64::MAX - 1, u64::MAX]);
-            assert_eq!(seen(usize::MAX..=usize::MAX), [usize::MAX]);
-            assert_eq!(seen(isize::MIN..=isize::MIN), [isize::MIN]);
-            assert_eq!(seen(u128::MAX - 1..=u128::MAX), [u128::MAX - 1, u128::MAX]);
-            assert_eq!(seen(i128::MIN..i128::MIN + 1), [i128::MIN]);
-        });
+    task_on_each(|| {
+        assert_eq!(sum(i8::MIN..i8::MAX), -128 - 127);
+        assert_eq!(sum(i8::MIN..=i8::MAX), -128);
+        assert_eq!(sum(-100..100i8), -100);
+        assert_eq!(sum(0..=u8::MAX), 255 * 128);
+        assert_eq!(sum(i16::MIN..=i16::MAX), -32_768);
+        assert_eq!(sum(0..=u16::MAX), 65_535 * 32_768);
+        assert_eq!(sum(-5..=5i32), 0);
+        assert_eq!(sum(u32::MAX - 1..=u32::MAX), 2 * i64::from(u32::MAX) - 1);
+        assert_eq!(sum(i64::MAX - 1..i64::MAX), i64::MAX - 1);
+        assert_eq!(seen(u64::MAX - 2..=u64::MAX), [u64::MAX - 2, u64::MAX - 1, u64::MAX]);
+        assert_eq!(seen(usize::MAX..=usize::MAX), [usize::MAX]);
+        assert_eq!(seen(isize::MIN..=isize::MIN), [isize::MIN]);
+        assert_eq!(seen(u128::MAX - 1..=u128::MAX), [u128::MAX - 1, u128::MAX]);
+        assert_eq!(seen(i128::MIN..i128::MIN + 1), [i128::MIN]);
     });
 }
 
 #[test]
 #[expect(clippy::reversed_empty_ranges)]
-fn what_is_empty_is_gone_over_in_no_time() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let never = |_: u32| -> u32 { panic!("there is nothing") };
-            par::for_each(5..5, |n| assert_eq!(never(n), 0)).unwrap();
-            par::for_each(5..=3, |n| assert_eq!(never(n), 0)).unwrap();
-            assert_eq!(par::map_reduce(7..0, || 3, never, |a, b| a + b), Ok(3));
-            assert_eq!(par::map_collect(Vec::new(), never), Ok(vec![]));
-            assert_eq!(par::map_collect(par::chunks(&[0u8; 0], 4), <[u8]>::len), Ok(vec![]));
-            assert_eq!(par::find_any(0..0, |_| true), Ok(None));
-            assert_eq!(par::any(&[0u8; 0], |_| true), Ok(false));
-            assert_eq!(par::all(0..0, |_| false), Ok(true));
-        });
+fn empty_sources_call_no_closure() {
+    task_on_each(|| {
+        let never = |_: u32| -> u32 { panic!("there is nothing") };
+        par::for_each(5..5, |n| assert_eq!(never(n), 0)).unwrap();
+        par::for_each(5..=3, |n| assert_eq!(never(n), 0)).unwrap();
+        assert_eq!(par::map_reduce(7..0, || 3, never, |a, b| a + b), Ok(3));
+        assert_eq!(par::map_collect(Vec::new(), never), Ok(vec![]));
+        assert_eq!(par::map_collect(par::chunks(&[0u8; 0], 4), <[u8]>::len), Ok(vec![]));
+        assert_eq!(par::find_any(0..0, |_| true), Ok(None));
+        assert_eq!(par::any(&[0u8; 0], |_| true), Ok(false));
+        assert_eq!(par::all(0..0, |_| false), Ok(true));
     });
 }
 
 #[test]
 fn results_are_collected_and_reduced_in_order() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            for n in SIZES {
-                let squares: Vec<_> = (0..n).map(|n| n * n).collect();
-                assert_eq!(par::map_collect(0..n, |n| n * n).unwrap(), squares);
-                let text = |n: usize| format!("{n},");
-                let serial: String = (0..n).map(text).collect();
-                let join = |a: String, b: String| a + &b;
-                assert_eq!(par::map_reduce(0..n, String::new, text, join).unwrap(), serial);
-                let fold = |mut all: Vec<usize>, n| {
-                    all.push(n);
-                    all
-                };
-                let append = |mut a: Vec<usize>, mut b| {
-                    a.append(&mut b);
-                    a
-                };
-                let all = par::fold_reduce(0..n, Vec::new, fold, append).unwrap();
-                assert!(all.into_iter().eq(0..n));
-            }
-        });
+    task_on_each_and_many(|| {
+        for n in SIZES {
+            let squares: Vec<_> = (0..n).map(|n| n * n).collect();
+            assert_eq!(par::map_collect(0..n, |n| n * n).unwrap(), squares);
+            let text = |n: usize| format!("{n},");
+            let serial: String = (0..n).map(text).collect();
+            let join = |a: String, b: String| a + &b;
+            assert_eq!(par::map_reduce(0..n, String::new, text, join).unwrap(), serial);
+            let fold = |mut all: Vec<usize>, n| {
+                all.push(n);
+                all
+            };
+            let append = |mut a: Vec<usize>, mut b| {
+                a.append(&mut b);
+                a
+            };
+            let all = par::fold_reduce(0..n, Vec::new, fold, append).unwrap();
+            assert!(all.into_iter().eq(0..n));
+        }
     });
 }
 
@@ -149,194 +143,165 @@ fn a_long_loop_that_is_shared_gives_what_a_serial_one_gives() {
 }
 
 #[test]
-fn items_without_a_size_are_counted_all_the_same() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for n in SIZES {
-                assert_eq!(par::map_collect(0..n, |_| ()).unwrap().len(), n);
-                let units = vec![(); n];
-                let one = |(): &()| 1;
-                assert_eq!(par::map_reduce(&units, || 0, one, |a, b| a + b), Ok(n));
-                assert_eq!(seen(units).len(), n);
-            }
-            let many = vec![(); usize::MAX];
-            assert_eq!(par::any(many, |()| true), Ok(true));
-        });
+fn items_without_a_size_are_counted() {
+    task_on_each(|| {
+        for n in SIZES {
+            assert_eq!(par::map_collect(0..n, |_| ()).unwrap().len(), n);
+            let units = vec![(); n];
+            let one = |(): &()| 1;
+            assert_eq!(par::map_reduce(&units, || 0, one, |a, b| a + b), Ok(n));
+            assert_eq!(seen(units).len(), n);
+        }
+        let many = vec![(); usize::MAX];
+        assert_eq!(par::any(many, |()| true), Ok(true));
     });
 }
 
 #[test]
 fn chunks_are_those_of_std_whatever_their_size() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let numbers: Vec<u32> = (0..1_000).collect();
-            for size in [1, 2, 999, 1_000, 1_001, usize::MAX] {
-                let chunks = par::chunks(&numbers, size);
-                let parts = par::map_collect(chunks.clone(), <[u32]>::to_vec).unwrap();
-                assert!(parts.iter().map(Vec::as_slice).eq(numbers.chunks(size)));
-                let mut copy = numbers.clone();
-                let lengths = par::map_collect(par::chunks_mut(&mut copy, size), |part| {
-                    part.fill(7);
-                    part.len()
-                });
-                assert!(lengths.unwrap().into_iter().eq(numbers.chunks(size).map(<[u32]>::len)));
-                assert!(copy.iter().all(|&n| n == 7));
-            }
-            struct NoClone;
-            assert_eq!(par::chunks(&[NoClone, NoClone], 1).clone().size(), 2);
-            assert!(panic_of(|| par::chunks(&numbers, 0)).contains("parts of 0 elements"));
-            let text = panic_of(|| par::chunks_mut(&mut [1], 0).size());
-            assert!(text.contains("parts of 0 elements"));
-        });
+    task_on_each(|| {
+        let numbers: Vec<u32> = (0..1_000).collect();
+        for size in [1, 2, 999, 1_000, 1_001, usize::MAX] {
+            let chunks = par::chunks(&numbers, size);
+            let parts = par::map_collect(chunks.clone(), <[u32]>::to_vec).unwrap();
+            assert!(parts.iter().map(Vec::as_slice).eq(numbers.chunks(size)));
+            let mut copy = numbers.clone();
+            let lengths = par::map_collect(par::chunks_mut(&mut copy, size), |part| {
+                part.fill(7);
+                part.len()
+            });
+            assert!(lengths.unwrap().into_iter().eq(numbers.chunks(size).map(<[u32]>::len)));
+            assert!(copy.iter().all(|&n| n == 7));
+        }
+        struct NoClone;
+        assert_eq!(par::chunks(&[NoClone, NoClone], 1).clone().size(), 2);
+        assert!(panic_of(|| par::chunks(&numbers, 0)).contains("parts of 0 elements"));
+        let text = panic_of(|| par::chunks_mut(&mut [1], 0).size());
+        assert!(text.contains("parts of 0 elements"));
     });
 }
 
 #[test]
 fn a_zip_is_as_long_as_the_shorter_side() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let letters = ['a', 'b', 'c'];
-            assert!(seen(par::zip(0..=u64::MAX, &letters)).into_iter().eq((0..).zip(&letters)));
-            assert_eq!(seen(par::zip(vec![1, 2, 3, 4, 5], 0..2)), [(1, 0), (2, 1)]);
-        });
+    task_on_each(|| {
+        let letters = ['a', 'b', 'c'];
+        assert!(seen(par::zip(0..=u64::MAX, &letters)).into_iter().eq((0..).zip(&letters)));
+        assert_eq!(seen(par::zip(vec![1, 2, 3, 4, 5], 0..2)), [(1, 0), (2, 1)]);
     });
 }
 
 #[test]
 fn no_part_has_fewer_items_than_the_minimum() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let parts = Mutex::new(Vec::new());
-            let count = |n, _| n + 1;
-            let reduce = |a: usize, b: usize| {
-                parts.lock().unwrap().extend([a, b]);
-                a + b
-            };
-            let all = par::fold_reduce(par::at_least(100, 0..1_234), || 0, count, reduce);
-            assert_eq!(all, Ok(1_234));
-            assert!(parts.into_inner().unwrap().iter().all(|&n| n >= 100));
-            // One that nothing satisfies is a part by itself.
-            assert_eq!(seen(par::at_least(usize::MAX, 0..10)).len(), 10);
-            assert_eq!(seen(par::at_least(0, 0..10)).len(), 10);
-        });
+    task_on_each(|| {
+        let parts = Mutex::new(Vec::new());
+        let count = |n, _| n + 1;
+        let reduce = |a: usize, b: usize| {
+            parts.lock().unwrap().extend([a, b]);
+            a + b
+        };
+        let all = par::fold_reduce(par::at_least(100, 0..1_234), || 0, count, reduce);
+        assert_eq!(all, Ok(1_234));
+        assert!(parts.into_inner().unwrap().iter().all(|&n| n >= 100));
+        // A source that is smaller than the minimum is one part.
+        assert_eq!(seen(par::at_least(usize::MAX, 0..10)).len(), 10);
+        assert_eq!(seen(par::at_least(0, 0..10)).len(), 10);
     });
 }
 
 #[test]
 fn loops_nest_and_run_in_the_tasks_of_a_scope() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            let total = AtomicUsize::new(0);
-            let nested = || {
-                par::for_each(0..20usize, |i| {
-                    let inner = par::map_reduce(0..i, || 0, |j| j, |a, b| a + b).unwrap();
-                    assert_eq!(inner, i * i.saturating_sub(1) / 2);
-                    par::for_each(0..i, |_| {
-                        total.fetch_add(1, Ordering::Relaxed);
-                    })
-                    .unwrap();
+    task_on_each_and_many(|| {
+        let total = AtomicUsize::new(0);
+        let nested = || {
+            par::for_each(0..20usize, |i| {
+                let inner = par::map_reduce(0..i, || 0, |j| j, |a, b| a + b).unwrap();
+                assert_eq!(inner, i * i.saturating_sub(1) / 2);
+                par::for_each(0..i, |_| {
+                    total.fetch_add(1, Ordering::Relaxed);
                 })
                 .unwrap();
-            };
-            nested();
-            scope(|s| (0..10).for_each(|_| drop(s.spawn(nested))));
-            assert_eq!(total.into_inner(), 11 * 190);
-        });
+            })
+            .unwrap();
+        };
+        nested();
+        scope(|s| (0..10).for_each(|_| drop(s.spawn(nested))));
+        assert_eq!(total.into_inner(), 11 * 190);
     });
 }
 
 #[test]
 fn an_item_may_spawn_wait_and_yield() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let sum = par::map_reduce(
-                0..200u64,
-                || 0,
-                |n| {
-                    yield_now().unwrap();
-                    spawn(move || n).join().unwrap()
-                },
-                |a, b| a + b,
-            );
-            assert_eq!(sum, Ok(199 * 100));
-        });
+    task_on_each(|| {
+        let sum = par::map_reduce(
+            0..200u64,
+            || 0,
+            |n| {
+                yield_now().unwrap();
+                spawn(move || n).join().unwrap()
+            },
+            |a, b| a + b,
+        );
+        assert_eq!(sum, Ok(199 * 100));
     });
 }
 
 #[test]
 fn several_workers_share_a_loop_of_few_long_items() {
-    // Each item waits for the other: they must run at the same time.
-    with(&[2, 3, 8], |rt| {
-        rt.block_on(|| {
+    // One worker may be through with two halves of two items before another one begins, so of eight
+    // items four have to run at the same time.
+    let cases: [(&[usize], usize, usize); 2] = [(&[2, 3, 8], 2, 2), (&[8], 8, 4)];
+    for (workers, items, together) in cases {
+        task_on(workers, || {
             let here = AtomicUsize::new(0);
-            par::for_each(0..2, |_| {
+            par::for_each(0..items, |_| {
                 here.fetch_add(1, Ordering::SeqCst);
-                while here.load(Ordering::SeqCst) < 2 {
+                while here.load(Ordering::SeqCst) < together {
                     common::thread::yield_now();
                 }
             })
             .unwrap();
         });
-    });
-}
-
-#[test]
-fn eight_workers_share_a_loop_of_eight_long_items() {
-    with(&[8], |rt| {
-        rt.block_on(|| {
-            let here = AtomicUsize::new(0);
-            par::for_each(0..8, |_| {
-                here.fetch_add(1, Ordering::SeqCst);
-                // Four: whoever works alone through two halves of two is done with both in time.
-                while here.load(Ordering::SeqCst) < 4 {
-                    common::thread::yield_now();
-                }
-            })
-            .unwrap();
-        });
-    });
+    }
 }
 
 #[test]
 fn ready_coroutines_get_through_during_a_loop() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let steps = Rc::new(Cell::new(0));
-            let counted = AtomicU64::new(0);
-            let walker = cygnet::spawn_local({
-                let steps = steps.clone();
-                let counted: *const AtomicU64 = &counted;
-                let counted = counted.expose_provenance();
-                move || {
-                    for _ in 0..50 {
-                        steps.set(steps.get() + 1);
-                        // SAFETY: `counted` lives until this task has been joined.
-                        let counted =
-                            unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(counted) };
-                        counted.fetch_add(1, Ordering::Relaxed);
-                        yield_now().unwrap();
-                    }
+    task_on(&[1], || {
+        let steps = Rc::new(Cell::new(0));
+        let counted = AtomicU64::new(0);
+        let walker = cygnet::spawn_local({
+            let steps = steps.clone();
+            let counted: *const AtomicU64 = &counted;
+            let counted = counted.expose_provenance();
+            move || {
+                for _ in 0..50 {
+                    steps.set(steps.get() + 1);
+                    // SAFETY: `counted` lives until this task has been joined.
+                    let counted =
+                        unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(counted) };
+                    counted.fetch_add(1, Ordering::Relaxed);
+                    yield_now().unwrap();
                 }
-            });
-            while steps.get() == 0 {
-                yield_now().unwrap();
             }
-            // Without an end, unless the coroutine goes on.
-            let through = |_: u64| {
-                common::spin_loop();
-                counted.load(Ordering::Relaxed) == 50
-            };
-            assert_eq!(par::any(0..=u64::MAX, through), Ok(true));
-            walker.join().unwrap();
         });
+        while steps.get() == 0 {
+            yield_now().unwrap();
+        }
+        // This loop ends only if the coroutine goes on.
+        let through = |_: u64| {
+            common::spin_loop();
+            counted.load(Ordering::Relaxed) == 50
+        };
+        assert_eq!(par::any(0..=u64::MAX, through), Ok(true));
+        walker.join().unwrap();
     });
 }
 
-/// A reference that every thread may have and only its own one use, as several crates offer it: what brings a
-/// yielder, which is not `Sync`, into a loop.
+/// A reference that any thread may hold and only its own thread may use, as several crates offer it. It
+/// brings a yielder, which is not `Sync`, into a loop.
 struct Bound<'a, T>(&'a T, ThreadId);
 
-// SAFETY: used on the thread only where it was made.
+// SAFETY: `get` refuses every thread but the one that made the reference.
 unsafe impl<T> Sync for Bound<'_, T> {}
 
 impl<'a, T> Bound<'a, T> {
@@ -352,64 +317,41 @@ impl<'a, T> Bound<'a, T> {
 
 #[test]
 fn a_bare_coroutine_is_not_left_in_the_middle_of_a_loop() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let coroutine = Coroutine::new(|yielder, ()| {
-                let yielder = Bound::new(yielder);
-                let refusals = AtomicUsize::new(0);
-                // Were it left, it could be continued by another task, when this one has ended.
-                let refused = || {
-                    let text = panic_of(|| yielder.get().suspend(0));
-                    assert!(text.contains("inside a call that must return first"), "{text}");
-                    refusals.fetch_add(1, Ordering::Relaxed)
-                };
-                // What is first is called by the caller itself.
-                let first = |n| n == 0 && refused() == 0;
-                par::for_each(0..1_000, |n| assert_eq!(first(n), n == 0)).unwrap();
-                yielder.get().suspend(1);
-                let here = || thread::current().id() == yielder.1;
-                let identity = || if here() { refused() } else { 0 };
-                par::fold_reduce(0..1, identity, |_, _| 0, |_, _| 0).unwrap();
-                par::sort_unstable_by(&mut [2, 1], |a: &u8, b| {
-                    refused();
-                    a.cmp(b)
-                })
-                .unwrap();
-                assert!(refusals.into_inner() >= 3);
-                yielder.get().suspend(2);
-            });
-            assert_eq!(coroutine.resume(()).unwrap().yielded(), Some(1));
-            // A loop of the resumer's is no matter.
-            let coroutine = Bound::new(&coroutine);
-            let next = |_| coroutine.get().resume(()).unwrap().yielded();
-            assert_eq!(par::map_collect(0..1, next).unwrap(), [Some(2)]);
-            assert!(coroutine.get().resume(()).unwrap().returned().is_some());
+    task_on_each(|| {
+        let coroutine = Coroutine::new(|yielder, ()| {
+            let yielder = Bound::new(yielder);
+            let refusals = AtomicUsize::new(0);
+            // A suspended loop could be resumed by another task, after this one has ended.
+            let refused = || {
+                let text = panic_of(|| yielder.get().suspend(0));
+                assert!(text.contains("inside a call that must return first"), "{text}");
+                refusals.fetch_add(1, Ordering::Relaxed)
+            };
+            // The caller itself visits the first item.
+            let first = |n| n == 0 && refused() == 0;
+            par::for_each(0..1_000, |n| assert_eq!(first(n), n == 0)).unwrap();
+            yielder.get().suspend(1);
+            let here = || thread::current().id() == yielder.1;
+            let identity = || if here() { refused() } else { 0 };
+            par::fold_reduce(0..1, identity, |_, _| 0, |_, _| 0).unwrap();
+            par::sort_unstable_by(&mut [2, 1], |a: &u8, b| {
+                refused();
+                a.cmp(b)
+            })
+            .unwrap();
+            assert!(refusals.into_inner() >= 3);
+            yielder.get().suspend(2);
         });
+        assert_eq!(coroutine.resume(()).unwrap().yielded(), Some(1));
+        // A loop of the resumer does not keep the coroutine from suspending.
+        let coroutine = Bound::new(&coroutine);
+        let next = |_| coroutine.get().resume(()).unwrap().yielded();
+        assert_eq!(par::map_collect(0..1, next).unwrap(), [Some(2)]);
+        assert!(coroutine.get().resume(()).unwrap().returned().is_some());
     });
 }
 
-#[test]
-fn outside_a_task_a_loop_is_a_clear_panic() {
-    for (name, text) in [
-        ("for_each", panic_of(|| par::for_each(0..3, drop))),
-        ("map_collect", panic_of(|| par::map_collect(0..3, |n| n))),
-        ("any", panic_of(|| par::any(0..3, |_| true))),
-    ] {
-        assert!(text.contains(&format!("par::{name} was called outside a task")), "{text}");
-    }
-}
-
-#[test]
-fn a_loop_inside_no_suspend_runs_to_its_end() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let sum = cygnet::no_suspend(|| par::map_reduce(0..10_000, || 0, |n| n, |a, b| a + b));
-            assert_eq!(sum, Ok(49_995_000));
-        });
-    });
-}
-
-/// A source that says how many items it has, and has as many as it likes in each of its parts.
+/// A source with a wrong size: each of its parts has `has` items.
 struct Liar {
     says: usize,
     has: usize,
@@ -434,50 +376,28 @@ impl Source for Liar {
 
 #[test]
 fn a_source_that_lies_about_its_size_does_no_harm() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (made, drops) = (AtomicUsize::new(0), Drops::new());
-            let guard = |_| {
-                made.fetch_add(1, Ordering::Relaxed);
-                drops.guard()
-            };
-            let text = panic_of(|| par::map_collect(Liar { says: 1_000, has: 1 }, guard));
-            assert!(text.contains("fewer items than its size says"), "{text}");
-            let results = par::map_collect(Liar { says: 100, has: 1_000 }, guard).unwrap();
-            assert_eq!(results.len(), 100);
-            drop(results);
-            assert_eq!(made.load(Ordering::Relaxed), drops.count());
-            par::for_each(Liar { says: 1_000, has: 1 }, drop).unwrap();
-        });
+    task_on_each(|| {
+        let (made, drops) = (AtomicUsize::new(0), Drops::new());
+        let guard = |_| {
+            made.fetch_add(1, Ordering::Relaxed);
+            drops.guard()
+        };
+        let text = panic_of(|| par::map_collect(Liar { says: 1_000, has: 1 }, guard));
+        assert!(text.contains("fewer items than its size says"), "{text}");
+        let results = par::map_collect(Liar { says: 100, has: 1_000 }, guard).unwrap();
+        assert_eq!(results.len(), 100);
+        drop(results);
+        assert_eq!(made.load(Ordering::Relaxed), drops.count());
+        par::for_each(Liar { says: 1_000, has: 1 }, drop).unwrap();
     });
 }
 
 #[test]
 fn more_items_than_a_vector_holds_are_a_clear_panic() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let text = panic_of(|| par::map_collect(0..=u64::MAX, |n| n));
-            assert!(text.contains("more items than a Vec can hold"), "{text}");
-            let text = panic_of(|| par::map_collect(0..u64::MAX / 2, |n| n));
-            assert!(text.contains("capacity overflow"), "{text}");
-        });
-    });
-}
-
-#[test]
-fn worker_threads_other_than_the_callers_take_part() {
-    with(&[3], |rt| {
-        rt.block_on(|| {
-            let threads = Mutex::new(BTreeSet::new());
-            let id = || format!("{:?}", common::thread::current().id());
-            // Without an end, unless somebody else comes.
-            let others = |_: u64| {
-                common::spin_loop();
-                let mut threads = threads.lock().unwrap();
-                threads.insert(id());
-                threads.len() > 1
-            };
-            assert_eq!(par::any(0..=u64::MAX, others), Ok(true));
-        });
+    task_on(&[1], || {
+        let text = panic_of(|| par::map_collect(0..=u64::MAX, |n| n));
+        assert!(text.contains("more items than a Vec can hold"), "{text}");
+        let text = panic_of(|| par::map_collect(0..u64::MAX / 2, |n| n));
+        assert!(text.contains("capacity overflow"), "{text}");
     });
 }

@@ -1,19 +1,17 @@
-//! Pipelines that come to their end: every kind of stage, order, limits, waits, nesting.
-//! `pipeline_endings` has those that end early.
+//! Pipelines that run to their ends: every kind of stage, order, limits, waits, nesting. Pipelines that
+//! end early are in `pipeline_endings`.
 
 use crate::common::{
-    self, Drops, Random, panic_of, scaled, scaled_in_debug, with, with_each, with_each_and_many,
+    self, Drops, Random, panic_of, scaled, scaled_in_debug, task_on, task_on_each,
+    task_on_each_and_many, with_each,
 };
-use cygnet::coroutine::Coroutine;
 use cygnet::sync::{self, Event, bounded};
-use cygnet::{Pipeline, Stages, no_suspend, pipeline, sleep, spawn};
-use std::cell::Cell;
+use cygnet::{Pipeline, Stages, pipeline, sleep, spawn};
 use std::convert::Infallible;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A stage of one of the three kinds, in which an item may give way to others.
+/// Adds a stage of one of the three kinds.
 macro_rules! stage {
     ($pipeline:expr, $kind:expr, $f:expr, $then:expr) => {
         match $kind {
@@ -25,18 +23,16 @@ macro_rules! stage {
 }
 
 #[test]
-fn any_stages_with_any_limit_have_the_result_of_plain_calls_and_drop_each_item_once() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let mut random = Random(1);
-            for _ in 0..scaled_in_debug(200) {
-                any_stages(&mut random);
-            }
-        });
+fn any_stages_with_any_limit_give_the_result_of_plain_calls() {
+    task_on_each(|| {
+        let mut random = Random(1);
+        for _ in 0..scaled_in_debug(200) {
+            any_stages(&mut random);
+        }
     });
 }
 
-/// Three stages of any kind. The last one adds up, in order if it is an ordered one.
+/// Runs three stages of random kinds. The last one collects the items, in order if it is an ordered stage.
 fn any_stages(random: &mut Random) {
     let kinds = [0; 3].map(|_| random.below(3));
     let items = [0, 1, 2, 5, 40, 200][random.below(6) as usize];
@@ -70,90 +66,84 @@ fn any_stages(random: &mut Random) {
 }
 
 #[test]
-fn an_ordered_stage_after_a_parallel_one_after_an_ordered_one_has_the_order_of_the_source() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            let items = scaled(10_000);
-            let (mut first, mut last) = (Vec::new(), Vec::new());
-            pipeline(0..items)
-                .ordered(|n| {
-                    first.push(n);
-                    n
-                })
-                .parallel(|n| {
-                    for _ in 0..n % 7 {
-                        common::spin_loop();
-                    }
-                    n
-                })
-                .ordered(|n| last.push(n))
-                .run()
-                .unwrap();
-            assert!(first.into_iter().eq(0..items));
-            assert!(last.into_iter().eq(0..items));
-        });
+fn ordered_stages_around_a_parallel_one_have_the_order_of_the_source() {
+    task_on_each_and_many(|| {
+        let items = scaled(10_000);
+        let (mut first, mut last) = (Vec::new(), Vec::new());
+        pipeline(0..items)
+            .ordered(|n| {
+                first.push(n);
+                n
+            })
+            .parallel(|n| {
+                for _ in 0..n % 7 {
+                    common::spin_loop();
+                }
+                n
+            })
+            .ordered(|n| last.push(n))
+            .run()
+            .unwrap();
+        assert!(first.into_iter().eq(0..items));
+        assert!(last.into_iter().eq(0..items));
     });
 }
 
 #[test]
-fn a_serial_stage_keeps_the_order_in_which_items_reach_it_and_has_one_at_a_time() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let items = scaled(2_000);
-            let (inside, mut reached, mut left) = (AtomicUsize::new(0), Vec::new(), Vec::new());
-            pipeline(0..items)
-                .parallel(|n| n)
-                .serial(|n| {
-                    reached.push(n);
-                    n
-                })
-                .serial(|n| {
-                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
-                    if n % 16 == 0 {
-                        cygnet::yield_now().unwrap();
-                    }
-                    left.push(n);
-                    assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
-                })
-                .run()
-                .unwrap();
-            // Nothing overtakes between two serial stages but where it is on its way from one to
-            // the other.
-            assert_eq!(left.len(), items);
-            reached.sort();
-            left.sort();
-            assert_eq!(reached, left);
-        });
+fn a_serial_stage_has_one_item_at_a_time() {
+    task_on_each(|| {
+        let items = scaled(2_000);
+        let (inside, mut reached, mut left) = (AtomicUsize::new(0), Vec::new(), Vec::new());
+        pipeline(0..items)
+            .parallel(|n| n)
+            .serial(|n| {
+                reached.push(n);
+                n
+            })
+            .serial(|n| {
+                assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                if n % 16 == 0 {
+                    cygnet::yield_now().unwrap();
+                }
+                left.push(n);
+                assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
+            })
+            .run()
+            .unwrap();
+        // Nothing overtakes between two serial stages but where it is on its way from one to
+        // the other.
+        assert_eq!(left.len(), items);
+        reached.sort();
+        left.sort();
+        assert_eq!(reached, left);
     });
 }
 
 #[test]
 fn on_one_worker_items_that_wait_for_a_serial_stage_enter_it_as_they_came() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let (gate, arrived) = (Event::new(), AtomicUsize::new(0));
-            let (mut order, come) = (Vec::new(), common::Mutex::new(Vec::new()));
-            pipeline(0..10)
-                .in_flight(10)
-                .parallel(|n| {
-                    // The first one is in the stage already when the others come.
-                    if n > 0 {
-                        sleep(Duration::from_millis(10 - n)).unwrap();
-                    }
-                    come.lock().unwrap().push(n);
-                    if arrived.fetch_add(1, Ordering::SeqCst) == 9 {
-                        gate.set();
-                    }
-                    n
-                })
-                .serial(|n| {
-                    gate.wait().unwrap();
-                    order.push(n);
-                })
-                .run()
-                .unwrap();
-            assert_eq!(order, come.into_inner().unwrap());
-        });
+    task_on(&[1], || {
+        let (gate, arrived) = (Event::new(), AtomicUsize::new(0));
+        let (mut order, come) = (Vec::new(), common::Mutex::new(Vec::new()));
+        pipeline(0..10)
+            .in_flight(10)
+            .parallel(|n| {
+                // The first item is in the next stage already when the others come.
+                if n > 0 {
+                    sleep(Duration::from_millis(10 - n)).unwrap();
+                }
+                come.lock().unwrap().push(n);
+                if arrived.fetch_add(1, Ordering::SeqCst) == 9 {
+                    gate.set();
+                }
+                n
+            })
+            .serial(|n| {
+                gate.wait().unwrap();
+                order.push(n);
+            })
+            .run()
+            .unwrap();
+        assert_eq!(order, come.into_inner().unwrap());
     });
 }
 
@@ -178,7 +168,7 @@ fn as_many_items_are_in_flight_as_are_allowed_and_no_more() {
                 };
                 items
                     .parallel(|n| {
-                        // Nothing goes on before there are so many.
+                        // No item goes on before the limit is reached.
                         if n + 1 == most {
                             full.set();
                         }
@@ -197,13 +187,11 @@ fn as_many_items_are_in_flight_as_are_allowed_and_no_more() {
 
 #[test]
 fn a_limit_of_usize_max_allocates_nothing_by_itself() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let mut sum = 0;
-            let items = pipeline(0..100).in_flight(usize::MAX);
-            items.parallel(|n| n).ordered(|n| sum += n).run().unwrap();
-            assert_eq!(sum, 4_950);
-        });
+    task_on_each(|| {
+        let mut sum = 0;
+        let items = pipeline(0..100).in_flight(usize::MAX);
+        items.parallel(|n| n).ordered(|n| sum += n).run().unwrap();
+        assert_eq!(sum, 4_950);
     });
 }
 
@@ -218,113 +206,101 @@ fn a_limit_of_no_items_is_a_panic_that_names_the_remedy() {
 
 #[test]
 fn stages_may_wait_for_time_locks_channels_and_tasks() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let lock = sync::Mutex::new(0_u64);
-            let (to, from) = bounded(2);
-            let receiver = spawn(move || from.iter().sum::<u64>());
-            pipeline(0..50_u64)
-                .parallel(|n| {
-                    sleep(Duration::from_micros(n % 3 * 50)).unwrap();
-                    *lock.lock().unwrap() += n;
-                    n
-                })
-                .serial(|n| {
-                    sleep(Duration::from_micros(n % 2 * 20)).unwrap();
-                    n
-                })
-                .ordered(|n| to.send(n).unwrap())
-                .parallel(|()| assert_eq!(spawn(|| 7).join().unwrap(), 7))
-                .run()
-                .unwrap();
-            drop(to);
-            assert_eq!(lock.into_inner(), 1_225);
-            assert_eq!(receiver.join().unwrap(), 1_225);
-        });
+    task_on_each(|| {
+        let lock = sync::Mutex::new(0_u64);
+        let (to, from) = bounded(2);
+        let receiver = spawn(move || from.iter().sum::<u64>());
+        pipeline(0..50_u64)
+            .parallel(|n| {
+                sleep(Duration::from_micros(n % 3 * 50)).unwrap();
+                *lock.lock().unwrap() += n;
+                n
+            })
+            .serial(|n| {
+                sleep(Duration::from_micros(n % 2 * 20)).unwrap();
+                n
+            })
+            .ordered(|n| to.send(n).unwrap())
+            .parallel(|()| assert_eq!(spawn(|| 7).join().unwrap(), 7))
+            .run()
+            .unwrap();
+        drop(to);
+        assert_eq!(lock.into_inner(), 1_225);
+        assert_eq!(receiver.join().unwrap(), 1_225);
     });
 }
 
 #[test]
 fn a_source_may_wait() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (to, from) = bounded(1);
-            let sender = spawn(move || (0..100).for_each(|n| to.send(n).unwrap()));
-            let mut all = Vec::new();
-            pipeline(from.iter()).parallel(|n| n).ordered(|n| all.push(n)).run().unwrap();
-            assert!(all.into_iter().eq(0..100));
-            sender.join().unwrap();
-        });
+    task_on_each(|| {
+        let (to, from) = bounded(1);
+        let sender = spawn(move || (0..100).for_each(|n| to.send(n).unwrap()));
+        let mut all = Vec::new();
+        pipeline(from.iter()).parallel(|n| n).ordered(|n| all.push(n)).run().unwrap();
+        assert!(all.into_iter().eq(0..100));
+        sender.join().unwrap();
     });
 }
 
 #[test]
-fn what_is_empty_has_no_steps() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let never = |_: u8| -> u8 { panic!("there is nothing") };
-            let none = pipeline([]).parallel(never).serial(never).ordered(never);
-            assert_eq!(none.parallel(drop).run(), Ok(()));
-            // No stage at all.
-            assert_eq!(pipeline([(), ()]).run(), Ok(()));
-            assert_eq!(pipeline(std::iter::empty::<()>()).run(), Ok(()));
-        });
+fn an_empty_pipeline_has_no_steps() {
+    task_on_each(|| {
+        let never = |_: u8| -> u8 { panic!("there is nothing") };
+        let none = pipeline([]).parallel(never).serial(never).ordered(never);
+        assert_eq!(none.parallel(drop).run(), Ok(()));
+        // Without stages.
+        assert_eq!(pipeline([(), ()]).run(), Ok(()));
+        assert_eq!(pipeline(std::iter::empty::<()>()).run(), Ok(()));
     });
 }
 
 #[test]
 fn items_of_no_size_are_counted() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (mut serial, mut ordered) = (0, 0);
-            pipeline(std::iter::repeat_n((), 1_000))
-                .parallel(|()| ())
-                .serial(|()| serial += 1)
-                .ordered(|()| ordered += 1)
-                .run()
-                .unwrap();
-            assert_eq!((serial, ordered), (1_000, 1_000));
-        });
+    task_on_each(|| {
+        let (mut serial, mut ordered) = (0, 0);
+        pipeline(std::iter::repeat_n((), 1_000))
+            .parallel(|()| ())
+            .serial(|()| serial += 1)
+            .ordered(|()| ordered += 1)
+            .run()
+            .unwrap();
+        assert_eq!((serial, ordered), (1_000, 1_000));
     });
 }
 
 #[test]
 fn a_pipeline_inside_a_stage_of_a_pipeline() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let mut sums = Vec::new();
-            pipeline(0..40_u64)
-                .parallel(|n| {
-                    let mut sum = 0;
-                    pipeline(0..n).parallel(|n| n * 2).serial(|n| sum += n).run().unwrap();
-                    sum
-                })
-                .ordered(|sum| {
-                    pipeline([sum]).ordered(|sum| sums.push(sum)).run().unwrap();
-                })
-                .run()
-                .unwrap();
-            assert!(sums.into_iter().eq((0..40).map(|n| n * (n.max(1) - 1))));
-        });
+    task_on_each(|| {
+        let mut sums = Vec::new();
+        pipeline(0..40_u64)
+            .parallel(|n| {
+                let mut sum = 0;
+                pipeline(0..n).parallel(|n| n * 2).serial(|n| sum += n).run().unwrap();
+                sum
+            })
+            .ordered(|sum| {
+                pipeline([sum]).ordered(|sum| sums.push(sum)).run().unwrap();
+            })
+            .run()
+            .unwrap();
+        assert!(sums.into_iter().eq((0..40).map(|n| n * (n.max(1) - 1))));
     });
 }
 
 #[test]
 fn the_stack_does_not_grow_with_the_number_of_items() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let items = scaled_in_debug(200_000) as u64;
-            let mut sum = 0;
-            let stages = pipeline(0..items).in_flight(1_000).ordered(|n| n).serial(|n| n);
-            stages.ordered(|n| sum += n).run().unwrap();
-            assert_eq!(sum, items * (items - 1) / 2);
-        });
+    task_on_each(|| {
+        let items = scaled_in_debug(200_000) as u64;
+        let mut sum = 0;
+        let stages = pipeline(0..items).in_flight(1_000).ordered(|n| n).serial(|n| n);
+        stages.ordered(|n| sum += n).run().unwrap();
+        assert_eq!(sum, items * (items - 1) / 2);
     });
 }
 
 type Numbers<S> = Pipeline<S, Infallible>;
 
-/// One after the other, so many that some share a place on the board.
+/// Applies `$once` twice: with enough stages some share a place on the board.
 macro_rules! twice {
     ($twice:ident, $once:ident) => {
         fn $twice(
@@ -352,158 +328,92 @@ twice!(thirty_two, sixteen);
 twice!(sixty_four, thirty_two);
 
 #[test]
-fn more_stages_than_have_places_of_their_own() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            let items = scaled(1_000) as u64;
-            let mut all = Vec::new();
-            let stages = sixty_four(pipeline(0..items).in_flight(200));
-            four(stages).ordered(|n| all.push(n)).run().unwrap();
-            assert!(all.into_iter().eq(68..items + 68));
-        });
+fn more_stages_than_places_on_the_board_share_places() {
+    task_on_each_and_many(|| {
+        let items = scaled(1_000) as u64;
+        let mut all = Vec::new();
+        let stages = sixty_four(pipeline(0..items).in_flight(200));
+        four(stages).ordered(|n| all.push(n)).run().unwrap();
+        assert!(all.into_iter().eq(68..items + 68));
     });
 }
 
 #[test]
 fn other_tasks_have_their_turns_while_a_pipeline_goes_on() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (stop, turns) = (&AtomicBool::new(false), &AtomicUsize::new(0));
-            cygnet::scope(|s| {
-                s.spawn(move || {
-                    while !stop.load(Ordering::SeqCst) {
-                        turns.fetch_add(1, Ordering::SeqCst);
-                        cygnet::yield_now().unwrap();
-                    }
-                });
-                // One that sleeps ends it, when the other one has had a turn.
-                s.spawn(move || {
-                    while turns.load(Ordering::SeqCst) == 0 {
-                        sleep(Duration::from_millis(1)).unwrap();
-                    }
-                    stop.store(true, Ordering::SeqCst);
-                });
-                let source = (0..).take_while(|_| !stop.load(Ordering::SeqCst));
-                pipeline(source).ordered(|n: u64| n).parallel(drop).run().unwrap();
+    task_on_each(|| {
+        let (stop, turns) = (&AtomicBool::new(false), &AtomicUsize::new(0));
+        cygnet::scope(|s| {
+            s.spawn(move || {
+                while !stop.load(Ordering::SeqCst) {
+                    turns.fetch_add(1, Ordering::SeqCst);
+                    cygnet::yield_now().unwrap();
+                }
             });
-        });
-    });
-}
-
-#[test]
-fn a_pipeline_inside_no_suspend_runs_to_its_end() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let mut sum = 0;
-            no_suspend(|| pipeline(0..100).parallel(|n| n).ordered(|n| sum += n).run()).unwrap();
-            assert_eq!(sum, 4_950);
+            // A task that sleeps ends the pipeline, when the other task has had a turn.
+            s.spawn(move || {
+                while turns.load(Ordering::SeqCst) == 0 {
+                    sleep(Duration::from_millis(1)).unwrap();
+                }
+                stop.store(true, Ordering::SeqCst);
+            });
+            let source = (0..).take_while(|_| !stop.load(Ordering::SeqCst));
+            pipeline(source).ordered(|n: u64| n).parallel(drop).run().unwrap();
         });
     });
 }
 
 #[test]
 fn a_pipeline_in_a_scope_that_lets_only_descendants_run() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let mut sum = 0;
-            cygnet::scope_with(cygnet::Wait::DescendantsOnly, |_| {
-                pipeline(0..200)
-                    .parallel(|n| {
-                        cygnet::yield_now().unwrap();
-                        n
-                    })
-                    .ordered(|n| sum += n)
-                    .run()
-            })
-            .unwrap();
-            assert_eq!(sum, 19_900);
-        });
-    });
-}
-
-#[test]
-fn a_pipeline_in_a_bare_coroutine_runs_to_its_end() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let coroutine = Coroutine::<(), (), i32>::new(|_, ()| {
-                let mut sum = 0;
-                pipeline(0..200).parallel(|n| n).ordered(|n| sum += n).run().unwrap();
-                sum
-            });
-            assert_eq!(coroutine.resume(()).unwrap().returned(), Some(19_900));
-        });
+    task_on_each(|| {
+        let mut sum = 0;
+        cygnet::scope_with(cygnet::Wait::DescendantsOnly, |_| {
+            pipeline(0..200)
+                .parallel(|n| {
+                    cygnet::yield_now().unwrap();
+                    n
+                })
+                .ordered(|n| sum += n)
+                .run()
+        })
+        .unwrap();
+        assert_eq!(sum, 19_900);
     });
 }
 
 #[test]
 fn a_step_has_the_task_locals_of_the_caller() {
     static NAME: cygnet::TaskLocal<u32> = cygnet::TaskLocal::new();
-    with_each(|rt| {
-        rt.block_on(|| {
-            NAME.scope(7, || {
-                let mut sum = 0;
-                pipeline(0..50)
-                    .parallel(|_| NAME.with(|name| *name.unwrap()))
-                    .ordered(|n| sum += n)
-                    .run()
-                    .unwrap();
-                assert_eq!(sum, 350);
-            });
-        });
-    });
-}
-
-#[test]
-fn a_pipeline_in_a_destructor_runs_while_its_thread_unwinds() {
-    struct Sums<'a>(&'a Cell<u64>);
-    impl Drop for Sums<'_> {
-        fn drop(&mut self) {
+    task_on_each(|| {
+        NAME.scope(7, || {
             let mut sum = 0;
-            pipeline(0..1_000).parallel(|n| n).ordered(|n| sum += n).run().unwrap();
-            self.0.set(sum);
-        }
-    }
-    with_each(|rt| {
-        rt.block_on(|| {
-            let sum = Cell::new(0);
-            let panic = catch_unwind(AssertUnwindSafe(|| {
-                let _sums = Sums(&sum);
-                panic!("unwind");
-            }));
-            assert!(panic.is_err());
-            assert_eq!(sum.get(), 499_500);
+            pipeline(0..50)
+                .parallel(|_| NAME.with(|name| *name.unwrap()))
+                .ordered(|n| sum += n)
+                .run()
+                .unwrap();
+            assert_eq!(sum, 350);
         });
     });
-}
-
-#[test]
-fn a_pipeline_outside_a_task_is_a_panic_that_names_the_call() {
-    let text = panic_of(|| pipeline([1]).parallel(drop).run());
-    assert!(text.contains("Pipeline::run was called outside a task"), "{text}");
-    let text = panic_of(|| pipeline([1]).try_parallel(|_| Err("no")).try_run());
-    assert!(text.contains("Pipeline::try_run was called outside a task"), "{text}");
 }
 
 #[test]
 fn one_worker_does_the_stages_of_an_item_one_after_the_other() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let steps = common::Mutex::new(Vec::new());
-            let note = |stage: char, n: u32| steps.lock().unwrap().push((stage, n));
-            pipeline(0..3)
-                .ordered(|n| {
-                    note('a', n);
-                    n
-                })
-                .parallel(|n| {
-                    note('b', n);
-                    n
-                })
-                .serial(|n| note('c', n))
-                .run()
-                .unwrap();
-            let steps = steps.into_inner().unwrap();
-            assert!(steps.into_iter().eq((0..3).flat_map(|n| ['a', 'b', 'c'].map(|s| (s, n)))));
-        });
+    task_on(&[1], || {
+        let steps = common::Mutex::new(Vec::new());
+        let note = |stage: char, n: u32| steps.lock().unwrap().push((stage, n));
+        pipeline(0..3)
+            .ordered(|n| {
+                note('a', n);
+                n
+            })
+            .parallel(|n| {
+                note('b', n);
+                n
+            })
+            .serial(|n| note('c', n))
+            .run()
+            .unwrap();
+        let steps = steps.into_inner().unwrap();
+        assert!(steps.into_iter().eq((0..3).flat_map(|n| ['a', 'b', 'c'].map(|s| (s, n)))));
     });
 }

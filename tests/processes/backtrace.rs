@@ -62,20 +62,16 @@ fn a_backtrace_in_a_child_that_is_called_in_place_shows_the_parent_s_frames_too(
 
 #[test]
 fn a_backtrace_in_every_kind_of_task_is_whole() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            assert_whole(&scope(|s| s.spawn(|| recursive_of_the_test(1)).join().unwrap()), 2);
-            assert_whole(&cygnet::spawn_local(|| recursive_of_the_test(1)).join().unwrap(), 2);
-            let large = cygnet::task().stack_size(1 << 20).unwrap();
-            assert_whole(&large.spawn(|| recursive_of_the_test(20)).join().unwrap(), 21);
-            // SAFETY: it holds nothing over a suspension.
-            let migratable = unsafe { cygnet::spawn_migratable(|| recursive_of_the_test(1)) };
-            assert_whole(&migratable.join().unwrap(), 2);
-            let elsewhere = blocking(|| recursive_of_the_test(1));
-            assert!(
-                elsewhere.contains("innermost_of_the_test") && !elsewhere.contains("trampoline")
-            );
-        });
+    task_on_each(|| {
+        assert_whole(&scope(|s| s.spawn(|| recursive_of_the_test(1)).join().unwrap()), 2);
+        assert_whole(&cygnet::spawn_local(|| recursive_of_the_test(1)).join().unwrap(), 2);
+        let large = cygnet::task().stack_size(1 << 20).unwrap();
+        assert_whole(&large.spawn(|| recursive_of_the_test(20)).join().unwrap(), 21);
+        // SAFETY: it holds nothing over a suspension.
+        let migratable = unsafe { cygnet::spawn_migratable(|| recursive_of_the_test(1)) };
+        assert_whole(&migratable.join().unwrap(), 2);
+        let elsewhere = blocking(|| recursive_of_the_test(1));
+        assert!(elsewhere.contains("innermost_of_the_test") && !elsewhere.contains("trampoline"));
     });
 }
 
@@ -87,15 +83,13 @@ fn a_backtrace_in_a_destructor_during_unwinding_is_whole() {
             *self.0 = recursive_of_the_test(1);
         }
     }
-    with_each(|rt| {
-        rt.block_on(|| {
-            let mut trace = String::new();
-            let said = common::panic_of(|| {
-                let _captures = Captures(&mut trace);
-                panic!("unwinding");
-            });
-            assert_eq!(said, "unwinding");
-            assert_whole(&trace, 2);
+    task_on_each(|| {
+        let mut trace = String::new();
+        let said = common::panic_of(|| {
+            let _captures = Captures(&mut trace);
+            panic!("unwinding");
         });
+        assert_eq!(said, "unwinding");
+        assert_whole(&trace, 2);
     });
 }
