@@ -170,6 +170,20 @@ pub(crate) fn in_own_process_leaking(body: impl FnOnce()) {
     }
 }
 
+/// Runs the calling test's `body`, which ends its process, in a process of its own, and returns the output.
+/// Returns `None` in that process, and in a simulation, which leaves the test out.
+pub(crate) fn in_child(body: impl FnOnce()) -> Option<std::process::Output> {
+    if leaves_out("a process of its own") {
+        return None;
+    }
+    let name = rerun::test_of(&body);
+    if rerun::role().is_some() {
+        body();
+        return None;
+    }
+    Some(rerun::rerun(name, "child"))
+}
+
 /// Runs `f`, which must end within the watchdog's patience; in simulation by each of the seeds.
 pub(crate) fn within(f: impl Fn() + Sync) {
     within_seconds(60, f);

@@ -1,24 +1,29 @@
-//! Calls where or when they make no sense: each has a defined outcome that says what was wrong.
+//! Calls in the wrong place or at the wrong time. Each has a defined outcome that says what was wrong.
 
-use crate::common::mpsc;
-use crate::common::rerun::alone_and_leaking;
-use crate::common::{self, panic_of, runtime, within};
-use cygnet::{Handle, JoinError, Runtime, Task, no_suspend, park, spawn, unparker, yield_now};
+use crate::common::{self, Mutex, in_own_process_leaking, mpsc, panic_of, runtime, with, within};
+use crate::drop_a_result_between_tasks;
+use cygnet::{
+    Handle, JoinError, Runtime, Task, YieldTo, no_suspend, park, spawn, unparker, yield_now,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[test]
-fn block_on_nested_in_itself_runs() {
+fn block_on_nested_in_itself_or_in_another_runtime_runs() {
     within(|| {
         for workers in [1, 2] {
             let rt = runtime(workers);
             assert_eq!(rt.block_on(|| rt.block_on(|| rt.block_on(|| 7))), 7);
         }
+        let (a, b) = (runtime(1), runtime(1));
+        assert_eq!(a.block_on(|| b.block_on(|| a.block_on(|| b.block_on(|| 7)))), 7);
+        let said = panic_of(|| a.block_on(|| b.block_on(|| panic!("the innermost"))));
+        assert_eq!(said, "the innermost");
     });
 }
 
-/// What a runtime consists of does not pass over the stack of who builds it.
+/// The parts of a runtime do not pass over the stack of the task that builds it.
 #[test]
 fn a_task_builds_and_drops_a_runtime_on_a_stack_of_the_default_size() {
     within(|| {
@@ -28,24 +33,7 @@ fn a_task_builds_and_drops_a_runtime_on_a_stack_of_the_default_size() {
 }
 
 #[test]
-fn block_on_nested_in_another_runtime_runs_also_back_and_forth() {
-    within(|| {
-        let (a, b) = (runtime(1), runtime(1));
-        assert_eq!(a.block_on(|| b.block_on(|| a.block_on(|| b.block_on(|| 7)))), 7);
-    });
-}
-
-#[test]
-fn a_panic_goes_through_nested_block_ons() {
-    within(|| {
-        let (a, b) = (runtime(1), runtime(1));
-        let said = panic_of(|| a.block_on(|| b.block_on(|| panic!("the innermost"))));
-        assert_eq!(said, "the innermost");
-    });
-}
-
-#[test]
-fn a_handle_that_outlives_its_runtime_gives_the_closure_back() {
+fn a_handle_that_outlives_its_runtime_gives_the_closure_back_or_says_why() {
     within(|| {
         let rt = runtime(1);
         let handle = rt.handle();
@@ -54,15 +42,6 @@ fn a_handle_that_outlives_its_runtime_gives_the_closure_back() {
         let error = handle.spawn(move || value).expect_err("it was spawned");
         assert!(error.to_string().contains("the runtime has ended"), "{error}");
         assert_eq!((error.0)(), "captured");
-    });
-}
-
-#[test]
-fn block_on_with_a_handle_that_outlives_its_runtime_says_so() {
-    within(|| {
-        let rt = runtime(1);
-        let handle = rt.handle();
-        drop(rt);
         assert!(matches!(handle.try_block_on(|| 7), Err(JoinError::NotStarted(_))));
         let said = panic_of(|| handle.block_on(|| 7));
         assert!(said.contains("a runtime that has ended"), "{said}");
@@ -71,8 +50,7 @@ fn block_on_with_a_handle_that_outlives_its_runtime_says_so() {
 
 #[test]
 fn a_task_that_joins_itself_is_told_so_and_goes_on() {
-    within(|| {
-        let rt = runtime(1);
+    with(&[1], |rt| {
         let (give, take) = mpsc::channel::<Task<bool>>();
         let (report, reported) = mpsc::channel();
         let task = rt.spawn(move || {
@@ -137,17 +115,10 @@ fn questions_outside_a_runtime_have_answers() {
 
 #[test]
 fn waits_inside_no_suspend_panic_and_the_task_goes_on() {
-    within(|| {
-        let rt = runtime(1);
+    with(&[1], |rt| {
         rt.block_on(|| {
-            let (started, wait) = mpsc::channel();
-            let parked = spawn(move || {
-                started.send(()).unwrap();
-                park()
-            });
-            while wait.try_recv().is_err() {
-                yield_now().unwrap();
-            }
+            let parked = spawn(park);
+            assert_eq!(cygnet::yield_to(&parked), Ok(YieldTo::Ran));
             let said = [
                 panic_of(|| no_suspend(yield_now)),
                 panic_of(|| no_suspend(park)),
@@ -166,40 +137,34 @@ fn waits_inside_no_suspend_panic_and_the_task_goes_on() {
 
 #[test]
 fn a_join_of_a_fresh_child_inside_no_suspend_is_refused_and_the_child_never_starts() {
-    within(|| {
-        let rt = runtime(1);
-        let called = Arc::new(AtomicBool::new(false));
+    static CALLED: AtomicBool = AtomicBool::new(false);
+    with(&[1], |rt| {
         rt.block_on(|| {
-            let child = spawn({
-                let called = called.clone();
-                move || called.store(true, Ordering::Relaxed)
-            });
+            let child = spawn(|| CALLED.store(true, Ordering::Relaxed));
             let said = panic_of(|| no_suspend(|| child.join()));
             assert!(said.contains("inside no_suspend"), "{said}");
         });
-        assert!(!called.load(Ordering::Relaxed));
+        assert!(!CALLED.load(Ordering::Relaxed));
     });
 }
 
+/// The wait at the end of a scope cannot be refused, since its children borrow.
 #[test]
-fn a_scope_inside_no_suspend_that_must_wait_for_a_started_child_waits_no_shorter() {
-    // The wait at a scope's end cannot be refused: its children borrow.
-    within(|| {
-        let rt = runtime(2);
+fn a_scope_inside_no_suspend_waits_for_a_child_that_has_started() {
+    with(&[2], |rt| {
         let waited = rt.block_on(|| {
-            let parks_before = common::parks(&rt);
-            let started = AtomicBool::new(false);
-            let ended = AtomicBool::new(false);
+            let parks_before = common::parks(rt);
+            let (started, ended) = (AtomicBool::new(false), AtomicBool::new(false));
             no_suspend(|| {
                 cygnet::scope(|s| {
                     s.spawn(|| {
                         started.store(true, Ordering::Release);
                         // Until the scope's end has begun to wait.
-                        common::give_way_until(|| common::parks(&rt) > parks_before);
+                        common::give_way_until(|| common::parks(rt) > parks_before);
                         (0..100).for_each(|_| yield_now().unwrap());
                         ended.store(true, Ordering::Release);
                     });
-                    // This worker is kept, so the other one takes it.
+                    // This worker is kept, so the other one takes the child.
                     while !started.load(Ordering::Acquire) {
                         common::thread::yield_now();
                     }
@@ -213,40 +178,15 @@ fn a_scope_inside_no_suspend_that_must_wait_for_a_started_child_waits_no_shorter
 
 #[test]
 fn a_runtime_dropped_by_its_own_task_is_a_panic_before_harm_and_goes_on() {
-    common::real!("a process of its own");
-    let name = "calls::a_runtime_dropped_by_its_own_task_is_a_panic_before_harm_and_goes_on";
-    alone_and_leaking(name, || {
+    let drops: [fn(Runtime); 2] = [drop, |rt| cygnet::blocking(move || drop(rt))];
+    in_own_process_leaking(|| {
         within(|| {
-            for workers in [1, 2] {
-                let rt = runtime(workers);
-                let handle = rt.handle();
-                let (said, heard) = mpsc::channel();
-                let task = handle
-                    .spawn(move || {
-                        said.send(panic_of(move || drop(rt))).unwrap();
-                        yield_now().unwrap();
-                        spawn(|| 7).join().unwrap()
-                    })
-                    .unwrap();
-                assert_eq!(task.join().unwrap(), 7);
-                assert!(heard.recv().unwrap().contains("dropped by one of its own tasks"));
-                assert_eq!(handle.block_on(|| 8), 8);
-            }
-        })
-    });
-}
-
-#[test]
-fn a_runtime_dropped_in_a_blocking_call_of_its_own_task_is_the_same_panic() {
-    common::real!("a process of its own");
-    let name = "calls::a_runtime_dropped_in_a_blocking_call_of_its_own_task_is_the_same_panic";
-    alone_and_leaking(name, || {
-        within(|| {
-            for workers in [1, 2] {
+            for (workers, drops) in [1, 2].into_iter().flat_map(|n| drops.map(|f| (n, f))) {
                 let rt = runtime(workers);
                 let handle = rt.handle();
                 let task = handle.spawn(move || {
-                    let said = panic_of(|| cygnet::blocking(move || drop(rt)));
+                    let said = panic_of(move || drops(rt));
+                    yield_now().unwrap();
                     (said, spawn(|| 7).join().unwrap())
                 });
                 let (said, seven) = task.unwrap().join().unwrap();
@@ -254,22 +194,7 @@ fn a_runtime_dropped_in_a_blocking_call_of_its_own_task_is_the_same_panic() {
                 assert_eq!(seven, 7);
                 assert_eq!(handle.block_on(|| cygnet::blocking(|| 8)), 8);
             }
-        })
-    });
-}
-
-#[test]
-fn a_runtime_that_is_built_and_dropped_in_a_blocking_call_ends() {
-    within(|| {
-        let rt = runtime(1);
-        let handle = rt.block_on(|| {
-            cygnet::blocking(|| {
-                let inner = runtime(1);
-                assert_eq!(inner.block_on(|| cygnet::blocking(|| 7)), 7);
-                inner.handle()
-            })
         });
-        assert!(handle.spawn(|| ()).is_err());
     });
 }
 
@@ -278,9 +203,17 @@ fn a_runtime_dropped_by_a_task_of_another_runtime_ends() {
     within(|| {
         let outer = runtime(1);
         let inner = runtime(1);
-        let handle = inner.handle();
+        let dropped = inner.handle();
         outer.block_on(move || drop(inner));
-        assert!(handle.spawn(|| ()).is_err());
+        assert!(dropped.spawn(|| ()).is_err());
+        let dropped_in_a_blocking_call = outer.block_on(|| {
+            cygnet::blocking(|| {
+                let inner = runtime(1);
+                assert_eq!(inner.block_on(|| cygnet::blocking(|| 7)), 7);
+                inner.handle()
+            })
+        });
+        assert!(dropped_in_a_blocking_call.spawn(|| ()).is_err());
     });
 }
 
@@ -352,26 +285,33 @@ fn hooks_of_threads_that_panic_do_no_harm() {
     });
 }
 
+/// Builds a runtime whose threads call the hooks, and returns what the hooks have sent.
+fn sent_by_hooks(
+    start: impl Fn(&mpsc::Sender<String>) + Send + Sync + 'static,
+    stop: impl Fn(&mpsc::Sender<String>) + Send + Sync + 'static,
+) -> Vec<String> {
+    let (said, heard) = mpsc::channel();
+    let also_said = Mutex::new(said.clone());
+    let said = Mutex::new(said);
+    let rt = Runtime::builder()
+        .workers(1)
+        .on_thread_start(move || start(&said.lock().unwrap()))
+        .on_thread_stop(move || stop(&also_said.lock().unwrap()))
+        .build()
+        .unwrap();
+    assert_eq!(rt.block_on(|| 7), 7);
+    drop(rt);
+    heard.iter().collect()
+}
+
 #[test]
 fn hooks_of_threads_are_outside_of_tasks() {
     within(|| {
-        let (said, heard) = mpsc::channel();
-        let say = {
-            let said = said.clone();
-            move || {
-                let _ = said.send(panic_of(|| spawn(|| ())));
-                let _ = said.send(panic_of(yield_now));
-            }
+        let say = |said: &mpsc::Sender<String>| {
+            said.send(panic_of(|| spawn(|| ()))).unwrap();
+            said.send(panic_of(yield_now)).unwrap();
         };
-        let rt = Runtime::builder()
-            .workers(1)
-            .on_thread_start(say.clone())
-            .on_thread_stop(say)
-            .build()
-            .unwrap();
-        drop(rt);
-        drop(said);
-        let heard: Vec<_> = heard.iter().collect();
+        let heard = sent_by_hooks(say, say);
         assert_eq!(heard.len(), 4);
         assert!(heard.iter().all(|said| said.contains("outside a task")), "{heard:?}");
     });
@@ -380,58 +320,28 @@ fn hooks_of_threads_are_outside_of_tasks() {
 #[test]
 fn a_wait_in_a_thread_hook_is_a_panic_and_blocks_no_worker() {
     within(|| {
-        let (said, heard) = mpsc::channel();
-        let rt = Runtime::builder()
-            .workers(1)
-            .on_thread_start(move || {
-                let here = Handle::current();
-                let _ = said.send(panic_of(|| here.block_on(|| 7)));
-                let _ = said.send(panic_of(|| here.spawn(|| 7).unwrap().join()));
-            })
-            .build()
-            .unwrap();
-        assert_eq!(rt.block_on(|| 7), 7);
-        drop(rt);
-        let heard: Vec<_> = heard.iter().collect();
+        let waits = |said: &mpsc::Sender<String>| {
+            let here = Handle::current();
+            said.send(panic_of(|| here.block_on(|| 7))).unwrap();
+            said.send(panic_of(|| here.spawn(|| 7).unwrap().join())).unwrap();
+        };
+        let heard = sent_by_hooks(waits, |_| ());
         assert_eq!(heard.len(), 2);
         assert!(heard.iter().all(|said| said.contains("outside of its tasks")), "{heard:?}");
     });
 }
 
 #[test]
-fn a_wait_in_the_destructor_of_a_result_that_nobody_takes_is_a_panic() {
+fn a_wait_in_the_destructor_of_a_result_that_is_not_taken_is_a_panic() {
     struct Waits(Handle, mpsc::Sender<String>);
     impl Drop for Waits {
         fn drop(&mut self) {
             let _ = self.1.send(panic_of(|| self.0.block_on(|| 7)));
         }
     }
-    within(|| {
-        let rt = Runtime::builder().workers(1).build().unwrap();
+    with(&[1], |rt| {
         let (said, heard) = mpsc::channel();
-        rt.block_on(move || {
-            let (runs, go) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-            let until = |flag: &AtomicBool| {
-                while !flag.load(Ordering::Relaxed) {
-                    yield_now().unwrap();
-                }
-            };
-            let parent = spawn({
-                let (runs, go) = (runs.clone(), go.clone());
-                move || {
-                    // Its end, which comes after that of the parent's closure, ends the parent.
-                    let child = spawn(move || {
-                        runs.store(true, Ordering::Relaxed);
-                        until(&go);
-                    });
-                    child.detach();
-                    Waits(Handle::current(), said)
-                }
-            });
-            until(&runs);
-            parent.detach();
-            go.store(true, Ordering::Relaxed);
-        });
+        rt.block_on(move || drop_a_result_between_tasks(|| Waits(Handle::current(), said)));
         let heard = heard.recv().unwrap();
         assert!(heard.contains("outside of its tasks"), "{heard}");
         assert_eq!(rt.block_on(|| 7), 7);

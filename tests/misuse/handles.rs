@@ -1,9 +1,6 @@
-//! Handles and guards that are forgotten, thread-local destructors that call cygnet, and captures and
-//! results of odd sizes.
+//! Forgotten handles, thread-local destructors that call cygnet, and captures and results of odd sizes.
 
-use crate::common::mpsc;
-use crate::common::rerun::alone_and_leaking;
-use crate::common::{self, runtime, within};
+use crate::common::{self, in_own_process_leaking, mpsc, runtime, with, within};
 use cygnet::{Handle, Runtime, TaskLocal, park, scope, spawn, spawn_local, unparker, yield_now};
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -12,13 +9,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-#[test]
-fn a_forgotten_task_runs_and_its_parent_ends_after_it() {
-    common::real!("a process of its own");
-    alone_and_leaking("handles::a_forgotten_task_runs_and_its_parent_ends_after_it", || {
-        let rt = runtime(2);
+/// Forgets one thing each, and shows that nothing else suffers.
+const FORGOTTEN: [(&str, fn()); 8] = [
+    ("a builder, which has started nothing", || {
+        let threads = || common::proc::threads().len();
+        let before = threads();
+        forget(Runtime::builder().workers(2));
+        forget(cygnet::task().name("a"));
+        assert_eq!(threads(), before);
+    }),
+    ("tasks, which run before their parent ends", || {
         let ended = Arc::new(AtomicUsize::new(0));
-        rt.block_on(|| {
+        runtime(2).block_on(|| {
             for _ in 0..10 {
                 let ended = ended.clone();
                 forget(spawn(move || {
@@ -28,31 +30,18 @@ fn a_forgotten_task_runs_and_its_parent_ends_after_it() {
             }
         });
         assert_eq!(ended.load(Ordering::Relaxed), 10);
-    });
-}
-
-#[test]
-fn a_forgotten_local_task_runs_and_its_parent_ends_after_it() {
-    common::real!("a process of its own");
-    let name = "handles::a_forgotten_local_task_runs_and_its_parent_ends_after_it";
-    alone_and_leaking(name, || {
-        let rt = runtime(2);
+    }),
+    ("a local task, which runs before its parent ends", || {
         let ended = Arc::new(AtomicUsize::new(0));
-        rt.block_on(|| {
+        runtime(2).block_on(|| {
             let ended = ended.clone();
             forget(spawn_local(move || ended.fetch_add(1, Ordering::Relaxed)));
         });
         assert_eq!(ended.load(Ordering::Relaxed), 1);
-    });
-}
-
-#[test]
-fn a_forgotten_scoped_task_ends_before_its_scope() {
-    common::real!("a process of its own");
-    alone_and_leaking("handles::a_forgotten_scoped_task_ends_before_its_scope", || {
-        let rt = runtime(2);
+    }),
+    ("scoped tasks, which end before their scope", || {
         let mut borrowed = [0; 10];
-        rt.block_on(|| {
+        runtime(2).block_on(|| {
             scope(|s| {
                 for slot in &mut borrowed {
                     forget(s.spawn(|| {
@@ -63,94 +52,64 @@ fn a_forgotten_scoped_task_ends_before_its_scope() {
             });
         });
         assert_eq!(borrowed, [1; 10]);
-    });
-}
-
-#[test]
-fn a_forgotten_unparker_leaks_a_record_and_no_more() {
-    common::real!("a process of its own");
-    alone_and_leaking("handles::a_forgotten_unparker_leaks_a_record_and_no_more", || {
-        let rt = runtime(1);
+    }),
+    ("an unparker, which leaks a record and no captures", || {
         let dropped = Arc::new(());
-        rt.block_on(|| {
+        runtime(1).block_on(|| {
             let captured = dropped.clone();
-            spawn(move || {
+            let task = spawn(move || {
                 let _captured = captured;
                 forget(unparker());
-            })
-            .join()
-            .unwrap();
+            });
+            task.join().unwrap();
         });
-        drop(rt);
         assert_eq!(Arc::strong_count(&dropped), 1);
-    });
-}
-
-#[test]
-fn a_forgotten_handle_does_not_keep_its_runtime_from_ending() {
-    common::real!("a process of its own");
-    let name = "handles::a_forgotten_handle_does_not_keep_its_runtime_from_ending";
-    alone_and_leaking(name, || {
+    }),
+    ("a handle, which does not keep its runtime from ending", || {
         let rt = runtime(1);
         forget(rt.handle());
         drop(rt);
-    });
-}
-
-#[test]
-fn a_forgotten_runtime_goes_on() {
-    common::real!("a process of its own");
-    alone_and_leaking("handles::a_forgotten_runtime_goes_on", || {
-        let rt = runtime(2);
-        let handle = rt.handle();
-        forget(rt);
-        assert_eq!(handle.block_on(|| spawn(|| 7).join().unwrap()), 7);
-    });
-}
-
-#[test]
-fn a_forgotten_builder_has_started_nothing() {
-    common::real!("a process of its own");
-    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
-    alone_and_leaking("handles::a_forgotten_builder_has_started_nothing", || {
-        let before = threads();
-        forget(Runtime::builder().workers(2));
-        forget(cygnet::task().name("a"));
-        assert_eq!(threads(), before);
-    });
-}
-
-#[test]
-fn a_forgotten_result_is_leaked_and_its_task_has_ended() {
-    common::real!("a process of its own");
-    alone_and_leaking("handles::a_forgotten_result_is_leaked_and_its_task_has_ended", || {
+    }),
+    ("results, whose tasks have ended", || {
         let rt = runtime(1);
         forget(rt.spawn(|| vec![1; 100]).join());
         forget(rt.spawn(|| panic!("a payload")).join().unwrap_err());
         forget(rt.metrics());
+    }),
+    ("a runtime, which goes on", || {
+        let rt = runtime(2);
+        let handle = rt.handle();
+        forget(rt);
+        assert_eq!(handle.block_on(|| spawn(|| 7).join().unwrap()), 7);
+    }),
+];
+
+#[test]
+fn forgotten_handles_leak_and_do_no_harm() {
+    in_own_process_leaking(|| {
+        for (what, show) in FORGOTTEN {
+            println!("forgotten: {what}");
+            show();
+        }
     });
 }
 
-/// What a destructor of a thread-local found.
-struct InDestructor<F: FnOnce()>(Option<F>);
+/// Calls its function when it is dropped.
+struct AtDrop(Option<Box<dyn FnOnce()>>);
 
-impl<F: FnOnce()> Drop for InDestructor<F> {
+impl Drop for AtDrop {
     fn drop(&mut self) {
-        if let Some(f) = self.0.take() {
-            f();
-        }
+        self.0.take().into_iter().for_each(|f| f());
     }
 }
 
-type Late = InDestructor<Box<dyn FnOnce()>>;
-
 thread_local! {
-    static LATE: RefCell<Vec<Late>> = const { RefCell::new(Vec::new()) };
+    static AT_END: RefCell<Vec<AtDrop>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Has `f` called when the thread's locals are destroyed.
 fn at_thread_end(f: impl FnOnce() + 'static) {
-    LATE.with_borrow_mut(|late| late.push(InDestructor(Some(Box::new(f)))));
+    AT_END.with_borrow_mut(|at_end| at_end.push(AtDrop(Some(Box::new(f)))));
 }
 
 #[test]
@@ -212,29 +171,22 @@ fn destructors_of_a_foreign_threads_locals_may_use_a_runtime() {
     common::real!("thread-locals of OS threads");
     within(|| {
         let rt = Arc::new(runtime(2));
-        let (said, heard) = mpsc::channel();
         for wait_before in [false, true] {
-            let (rt, said) = (rt.clone(), said.clone());
-            common::thread::spawn(move || {
-                at_thread_end({
-                    let rt = rt.clone();
-                    move || {
-                        let joined = rt.spawn(|| 1).join().unwrap();
-                        let blocked = rt.block_on(|| {
-                            yield_now().unwrap();
-                            2
-                        });
-                        drop(rt.spawn(park));
-                        rt.spawn(|| ()).detach();
-                        let _ = said.send((joined, blocked));
-                    }
+            let (said, heard) = mpsc::channel();
+            let (early, late) = (rt.clone(), rt.clone());
+            let thread = common::thread::spawn(move || {
+                at_thread_end(move || {
+                    let joined = late.spawn(|| 1).join().unwrap();
+                    let blocked = late.block_on(|| yield_now().map(|()| 2).unwrap());
+                    drop(late.spawn(park));
+                    late.spawn(|| ()).detach();
+                    let _ = said.send((joined, blocked));
                 });
                 if wait_before {
-                    rt.block_on(|| ());
+                    early.block_on(|| ());
                 }
-            })
-            .join()
-            .unwrap();
+            });
+            thread.join().unwrap();
             assert_eq!(heard.recv().unwrap(), (1, 2));
         }
     });
@@ -251,7 +203,7 @@ fn a_runtime_may_be_dropped_by_a_destructor_of_a_foreign_threads_locals() {
     });
 }
 
-/// A thread with a stack for values of a megabyte, which pass over it a few times.
+/// Calls `body` on a thread whose stack has room for several copies of a value of a megabyte.
 fn spacious(body: impl FnOnce() + Send + 'static) {
     common::watchdog::within_seconds(60, || {
         let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(body).unwrap();
@@ -261,16 +213,18 @@ fn spacious(body: impl FnOnce() + Send + 'static) {
     });
 }
 
+fn is_unharmed(captured: &[u8; 1 << 20]) -> bool {
+    captured.iter().all(|byte| *byte == 7)
+}
+
 #[test]
 fn captures_and_results_of_a_mebibyte_pass_unharmed_from_outside() {
     common::real!("a thread with a stack of another size");
     spacious(|| {
         let rt = runtime(1);
-        let captured = [7u8; 1 << 20];
-        let result = rt.spawn(move || black_box(captured)).join().unwrap();
-        assert!(result.iter().all(|byte| *byte == 7));
-        let result = rt.block_on(move || black_box(captured));
-        assert!(result.iter().all(|byte| *byte == 7));
+        let captured = [7; 1 << 20];
+        assert!(is_unharmed(&rt.spawn(move || black_box(captured)).join().unwrap()));
+        assert!(is_unharmed(&rt.block_on(move || black_box(captured))));
     });
 }
 
@@ -280,16 +234,13 @@ fn captures_and_results_of_a_mebibyte_pass_unharmed_between_tasks() {
     spacious(|| {
         let rt = Runtime::builder().workers(2).stack_size(64 << 20).build().unwrap();
         rt.block_on(|| {
-            let captured = [7u8; 1 << 20];
+            let captured = [7; 1 << 20];
             let task = spawn(move || black_box(captured));
             let local = spawn_local(move || black_box(captured));
-            assert!(task.join().unwrap().iter().all(|byte| *byte == 7));
-            assert!(local.join().unwrap().iter().all(|byte| *byte == 7));
-            scope(|s| {
-                let task = s.spawn(|| black_box(captured));
-                assert!(task.join().unwrap().iter().all(|byte| *byte == 7));
-            });
-            // Never called, never taken.
+            assert!(is_unharmed(&task.join().unwrap()));
+            assert!(is_unharmed(&local.join().unwrap()));
+            scope(|s| assert!(is_unharmed(&s.spawn(|| black_box(captured)).join().unwrap())));
+            // The first closure is never called, and the second result never taken.
             drop(spawn(move || black_box(captured)));
             spawn(move || black_box(captured)).detach();
         });
@@ -297,7 +248,7 @@ fn captures_and_results_of_a_mebibyte_pass_unharmed_between_tasks() {
 }
 
 #[test]
-fn captures_and_results_aligned_to_4096_are_so_everywhere() {
+fn captures_and_results_aligned_to_4096_stay_aligned() {
     common::real!("a thread with a stack of another size");
     #[repr(align(4096))]
     #[derive(Clone, Copy)]
@@ -305,49 +256,39 @@ fn captures_and_results_aligned_to_4096_are_so_everywhere() {
 
     impl Aligned {
         #[inline(never)]
-        fn check(&self) -> bool {
-            black_box(std::ptr::from_ref(self) as usize).is_multiple_of(4096) && self.0 == 7
+        fn check(self: &Aligned) {
+            assert!(black_box(std::ptr::from_ref(self) as usize).is_multiple_of(4096));
+            assert_eq!(self.0, 7);
         }
     }
 
     spacious(|| {
         let rt = Runtime::builder().workers(2).stack_size(1 << 20).build().unwrap();
         let captured = Aligned(7);
-        let task = rt.spawn(move || {
-            assert!(captured.check());
+        let checks = move || {
+            captured.check();
             captured
-        });
-        assert!(task.join().unwrap().check());
+        };
+        rt.spawn(checks).join().unwrap().check();
         rt.block_on(|| {
-            assert!(captured.check());
+            captured.check();
             for _ in 0..10 {
-                let tasks: Vec<_> = (0..20)
-                    .map(|_| {
-                        spawn(move || {
-                            yield_now().unwrap();
-                            assert!(captured.check());
-                            captured
-                        })
-                    })
-                    .collect();
-                for task in tasks {
-                    assert!(task.join().unwrap().check());
-                }
+                let yields_and_checks = move || {
+                    yield_now().unwrap();
+                    checks()
+                };
+                let tasks: Vec<_> = (0..20).map(|_| spawn(yields_and_checks)).collect();
+                tasks.into_iter().for_each(|task| task.join().unwrap().check());
             }
-            let local = spawn_local(move || {
-                assert!(captured.check());
-                captured
-            });
-            assert!(local.join().unwrap().check());
+            spawn_local(checks).join().unwrap().check();
             drop(spawn(move || captured));
         });
     });
 }
 
 #[test]
-fn results_without_size_cost_nothing_and_arrive() {
-    within(|| {
-        let rt = runtime(1);
+fn results_without_size_arrive() {
+    with(&[1], |rt| {
         let () = rt.spawn(|| ()).join().unwrap();
         let [] = rt.block_on(|| spawn(|| [0u64; 0]).join().unwrap());
     });
@@ -365,16 +306,10 @@ fn task_locals_whose_destructors_panic_or_call_cygnet_do_no_harm() {
         }
     }
     static LOCAL: TaskLocal<Loud> = TaskLocal::new();
-    within(|| {
-        let rt = runtime(1);
-        let error = rt
-            .try_block_on(|| {
-                LOCAL.scope(Loud, || {
-                    spawn(|| LOCAL.with(|local| assert!(local.is_some()))).join().unwrap();
-                });
-            })
-            .unwrap_err();
-        assert!(error.is_panic());
+    with(&[1], |rt| {
+        let child = || LOCAL.with(|local| assert!(local.is_some()));
+        let ended = rt.try_block_on(|| LOCAL.scope(Loud, || spawn(child).join().unwrap()));
+        assert!(ended.unwrap_err().is_panic());
         assert_eq!(rt.block_on(|| 7), 7);
     });
 }

@@ -1,9 +1,9 @@
-//! Waits that are forbidden where they are called, by destructors that run because of a panic: none may panic, which would end the process. An answer is looked
-//! at outside of the destructor, for the same reason.
+//! Forbidden waits in destructors that run because of a panic. None may panic, which would end the process. For
+//! the same reason the answers are checked outside of the destructor.
 
 use crate::common::mpsc::{Sender, channel};
-use crate::common::rerun::{rerun, role};
-use crate::common::{self, payload_of, runtime, with, with_each, within};
+use crate::common::{self, in_child, payload_of, runtime, task_on, with_each};
+use crate::{Late, drop_a_result_between_tasks};
 use cygnet::shutdown::Swansong;
 use cygnet::sync::{Event, Mutex, RwLock};
 use cygnet::{
@@ -19,15 +19,6 @@ use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(100);
-
-/// Calls its function when it is dropped.
-struct Late<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for Late<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
 
 /// Panics, and calls `f` in a destructor that runs because of that.
 fn unwind(f: impl FnOnce()) {
@@ -46,7 +37,7 @@ impl Wake for Calls {
     }
 }
 
-/// In a task: has a waker called that does so.
+/// In a task: has a waker called that calls `call`.
 fn in_a_waker(call: impl FnOnce() + Send + 'static) {
     let event = Event::new();
     let mut waits = pin!(event.wait_async());
@@ -55,7 +46,7 @@ fn in_a_waker(call: impl FnOnce() + Send + 'static) {
     event.set();
 }
 
-/// What waits have said: which, and why they were cut short.
+/// The names of waits, and why they were cut short.
 type Answers = Vec<(&'static str, String)>;
 
 fn why<T, E: Debug>(result: Result<T, E>) -> String {
@@ -68,7 +59,8 @@ fn assert_all_cut_short(answers: &Answers, n: usize) {
     assert_eq!(answers.len(), n);
 }
 
-/// What does not come before all has been waited for, also if another worker took and cancelled it.
+/// Things whose waits do not end before all of them have been waited for, even if another worker has taken
+/// and cancelled a task.
 struct Awaited {
     task: Task<()>,
     groups: [TaskGroup; 2],
@@ -77,7 +69,7 @@ struct Awaited {
     waited: Arc<AtomicBool>,
 }
 
-/// Is dropped when all has been waited for, also by a task that is cancelled, before its start or later.
+/// Its drop waits until all have been waited for, also in a task that is cancelled before or after its start.
 struct Stays(Arc<AtomicBool>);
 
 impl Drop for Stays {
@@ -131,7 +123,7 @@ impl Awaited {
             let joined = scope(|s| s.spawn(|| drop(park())).join());
             answers.push(("ScopedTask::join", why(joined)));
         } else {
-            // Between tasks these cannot hold the worker, which would block strangers.
+            // Between tasks these cannot hold the worker, which would block unrelated tasks.
             let here = Handle::current();
             answers.push(("try_block_on", why(here.try_block_on(|| 7))));
             answers.push(("cancel_and_join", why(cancelled.cancel_and_join("no need"))));
@@ -141,7 +133,7 @@ impl Awaited {
     }
 }
 
-/// In a task: `f` has a mutex that is locked.
+/// In a task: calls `f` with a mutex that is locked.
 fn with_locked<R>(f: impl FnOnce(&Arc<Mutex<()>>) -> R) -> R {
     let mutex = Arc::new(Mutex::new(()));
     let held = mutex.clone();
@@ -149,7 +141,7 @@ fn with_locked<R>(f: impl FnOnce(&Arc<Mutex<()>>) -> R) -> R {
     f(&mutex)
 }
 
-/// Tells of the answers, and panics.
+/// Panics, and sends the answers during the unwinding.
 fn unwind_and_tell(awaited: Awaited, tell: &Sender<Answers>) {
     unwind(|| tell.send(awaited.wait()).unwrap());
 }
@@ -165,7 +157,7 @@ fn a_wait_inside_no_suspend_is_cut_short() {
                     let (mut awaited, mut answers) = (Some(Awaited::new(mutex)), Vec::new());
                     let mut waits = || {
                         answers = awaited.take().unwrap().wait();
-                        // It has nothing to say.
+                        // It returns no reason.
                         answers
                             .push(("yield_now", format!("Unwinding, {:?}", yield_now().unwrap())));
                     };
@@ -180,7 +172,7 @@ fn a_wait_inside_no_suspend_is_cut_short() {
 }
 
 #[test]
-fn what_is_not_cut_short_holds_the_worker_inside_no_suspend() {
+fn a_wait_that_is_not_cut_short_holds_the_worker_inside_no_suspend() {
     with_each(|rt| {
         let other = runtime(1);
         let (ended, values) = (AtomicUsize::new(0), common::Mutex::new(Vec::new()));
@@ -191,7 +183,7 @@ fn what_is_not_cut_short_holds_the_worker_inside_no_suspend() {
                         scope(|s| {
                             for _ in 0..10 {
                                 s.spawn(|| {
-                                    // Here, or on another worker.
+                                    // On this worker or another one.
                                     let _ = yield_now();
                                     ended.fetch_add(1, Ordering::Relaxed)
                                 });
@@ -222,115 +214,77 @@ fn what_is_not_cut_short_holds_the_worker_inside_no_suspend() {
 }
 
 #[test]
-fn a_wait_in_a_waker_that_panics_is_cut_short() {
-    with_each(|rt| {
-        let (tell, told) = channel();
-        rt.block_on(|| {
-            with_locked(|mutex| {
-                let awaited = Awaited::new(mutex);
-                in_a_waker(move || unwind_and_tell(awaited, &tell));
+fn a_wait_in_an_unwinding_inside_a_waker_or_a_hook_is_cut_short() {
+    let places: [fn(Awaited, Sender<Answers>); 3] = [
+        // A waker that panics.
+        |awaited, tell| in_a_waker(move || unwind_and_tell(awaited, &tell)),
+        // A waker that is called in an unwinding.
+        |awaited, tell| {
+            let waits = move || tell.send(awaited.wait()).unwrap();
+            assert!(payload_of(|| unwind(|| in_a_waker(waits))).is_some());
+        },
+        // A hook of a cancel that panics.
+        |awaited, tell| {
+            scope(|s| {
+                let _hook = on_cancel(move |_: Cancelled| unwind_and_tell(awaited, &tell));
+                s.cancel("for the hook");
             });
-        });
-        assert_all_cut_short(&told.recv().unwrap(), 12);
-    });
-}
-
-#[test]
-fn a_wait_in_a_waker_that_is_called_in_an_unwinding_is_cut_short() {
+        },
+    ];
     with_each(|rt| {
-        let (tell, told) = channel();
-        rt.block_on(|| {
-            with_locked(|mutex| {
-                let awaited = Awaited::new(mutex);
-                let waits = move || tell.send(awaited.wait()).unwrap();
-                assert!(payload_of(|| unwind(|| in_a_waker(waits))).is_some());
-            });
-        });
-        assert_all_cut_short(&told.recv().unwrap(), 12);
-    });
-}
-
-#[test]
-fn a_wait_in_a_hook_of_a_cancel_that_panics_is_cut_short() {
-    with_each(|rt| {
-        let (tell, told) = channel();
-        rt.block_on(|| {
-            with_locked(|mutex| {
-                let awaited = Awaited::new(mutex);
-                scope(|s| {
-                    let _hook = on_cancel(move |_: Cancelled| unwind_and_tell(awaited, &tell));
-                    s.cancel("for the hook");
-                });
-            });
-        });
-        assert_all_cut_short(&told.recv().unwrap(), 12);
+        for place in places {
+            let (tell, told) = channel();
+            rt.block_on(|| with_locked(|mutex| place(Awaited::new(mutex), tell)));
+            assert_all_cut_short(&told.recv().unwrap(), 12);
+        }
     });
 }
 
 #[test]
 fn a_wait_in_a_hook_of_a_thread_that_panics_is_cut_short() {
-    within(|| {
-        runtime(2).block_on(|| {
-            with_locked(|mutex| {
-                let (tell, told) = channel();
-                let awaited = common::Mutex::new(Some((Awaited::new(mutex), tell)));
-                let other = Runtime::builder()
-                    .workers(1)
-                    .on_thread_start(move || {
-                        let (awaited, tell) = awaited.lock().unwrap().take().unwrap();
-                        unwind_and_tell(awaited, &tell);
-                    })
-                    .build()
-                    .unwrap();
-                assert_eq!(other.block_on(|| 7), 7);
-                assert_all_cut_short(&told.recv().unwrap(), 12);
-            });
+    task_on(&[2], || {
+        with_locked(|mutex| {
+            let (tell, told) = channel();
+            let awaited = common::Mutex::new(Some((Awaited::new(mutex), tell)));
+            let other = Runtime::builder()
+                .workers(1)
+                .on_thread_start(move || {
+                    let (awaited, tell) = awaited.lock().unwrap().take().unwrap();
+                    unwind_and_tell(awaited, &tell);
+                })
+                .build()
+                .unwrap();
+            assert_eq!(other.block_on(|| 7), 7);
+            assert_all_cut_short(&told.recv().unwrap(), 12);
         });
     });
 }
 
 #[test]
-fn a_wait_in_the_destructor_of_a_result_that_nobody_takes_is_cut_short() {
+fn a_wait_in_the_destructor_of_a_result_that_is_not_taken_is_cut_short() {
     struct Waits(Option<Awaited>, Sender<Answers>);
     impl Drop for Waits {
         fn drop(&mut self) {
             unwind_and_tell(self.0.take().unwrap(), &self.1);
         }
     }
-    with(&[1], |rt| {
-        let answers = rt.block_on(|| {
-            with_locked(|mutex| {
-                let (tell, told) = channel();
-                let awaited = Awaited::new(mutex);
-                let (begun, go) = (Arc::new(Event::new()), Arc::new(Event::new()));
-                let parent = spawn({
-                    let (begun, go) = (begun.clone(), go.clone());
-                    move || {
-                        // Its end, which comes after that of the parent's closure, ends the parent.
-                        let child = spawn(move || {
-                            begun.set();
-                            go.wait().unwrap();
-                        });
-                        child.detach();
-                        Waits(Some(awaited), tell)
-                    }
-                });
-                begun.wait().unwrap();
-                parent.detach();
-                go.set();
-                let mut answers = None;
-                common::give_way_until(|| {
-                    answers = told.try_recv().ok();
-                    answers.is_some()
-                });
-                answers.unwrap()
-            })
+    task_on(&[1], || {
+        let answers = with_locked(|mutex| {
+            let (tell, told) = channel();
+            let awaited = Awaited::new(mutex);
+            drop_a_result_between_tasks(|| Waits(Some(awaited), tell));
+            let mut answers = None;
+            common::give_way_until(|| {
+                answers = told.try_recv().ok();
+                answers.is_some()
+            });
+            answers.unwrap()
         });
         assert_all_cut_short(&answers, 12);
     });
 }
 
-/// Whoever has no error to return holds the worker's thread.
+/// A wait that has no error to return holds the worker's thread.
 #[test]
 fn the_end_of_a_shutdown_is_waited_for_in_a_waker_that_panics() {
     with_each(|rt| {
@@ -358,18 +312,15 @@ fn the_end_of_a_shutdown_is_waited_for_in_a_waker_that_panics() {
     });
 }
 
-/// It has neither a value to return nor an error.
+/// `block_on` has neither a value to return nor an error.
 #[test]
 fn block_on_in_a_waker_that_panics_ends_the_process_with_a_sentence() {
-    common::real!("a process of its own");
-    let name = "unwindings::block_on_in_a_waker_that_panics_ends_the_process_with_a_sentence";
-    if role().is_some() {
+    let body = || {
         let rt = runtime(1);
         let here = rt.handle();
         rt.block_on(|| in_a_waker(move || unwind(|| here.block_on(|| ()))));
-        return;
-    }
-    let ended = rerun(name, "block_on");
+    };
+    let Some(ended) = in_child(body) else { return };
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(!ended.status.success() && said.contains("outside of its tasks"), "{said}");
 }
