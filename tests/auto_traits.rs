@@ -216,7 +216,7 @@ implement! {
         Pipeline<Cell<u8>, Cell<u8>>, par::ChunksMut<'static, u8>, sync::OneshotSender<Cell<u8>>,
         sync::OneshotReceiver<Cell<u8>>;
     [Debug] no [Clone, Future]: LocalTask<Cell<u8>>, ScopedTask<'static, Cell<u8>>;
-    [Debug] no []: TaskLocal<u8>, PanicReport<'static>;
+    [Debug] no []: TaskLocal<u8>, PanicReport<'static>, Coroutine<(), (), ()>;
     [Debug, Default] no []: Builder, TaskBuilder;
     [Debug, Default, From<u8>] no []: sync::Mutex<u8>, sync::RwLock<u8>;
     [Debug, Display] no [Clone]: sync::MutexGuard<'static, u8>;
@@ -228,10 +228,13 @@ implement! {
         sync::Sender<Cell<u8>>, sync::Receiver<Cell<u8>>, sync::BroadcastSender<Cell<u8>>,
         sync::BroadcastReceiver<Cell<u8>>, sync::WatchSender<Cell<u8>>,
         sync::WatchReceiver<Cell<u8>>;
+    [Clone] no []: coroutine::Builder, Current;
     [Clone, Eq, Debug, Default] no []: Metrics, WorkerMetrics, BlockingMetrics;
+    [Copy] no []: Resumed<(), ()>, coroutine::State;
     [Copy, Eq, Debug] no []: YieldTo;
     [Copy, Eq, Debug, Default] no []: MissedTicks, Wait;
     [Copy, Ord, Hash, Debug, Display] no []: TaskId;
+    [Error, Copy] no []: CreateError, ResumeError<()>;
     [Error] no []:
         JoinError, BuildError, SpawnError<Cell<u8>>, sync::SendError<Cell<u8>>,
         sync::TrySendError<Cell<u8>>;

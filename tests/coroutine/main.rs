@@ -1,4 +1,4 @@
-//! Bare coroutines, without a runtime.
+//! Bare coroutines, without a runtime and inside tasks.
 #![cfg(not(loom))]
 
 mod dropping;
@@ -15,26 +15,14 @@ mod values;
 
 use std::any;
 use std::cell::RefCell;
-use std::panic::UnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Output;
 use std::rc::Rc;
 
-use cygnet::coroutine::{
-    Builder, Coroutine, CreateError, Current, ResumeError, Resumed, State, Yielder,
-};
-use static_assertions::{assert_impl_all, assert_not_impl_any};
+use cygnet::coroutine::{Coroutine, Resumed, Yielder};
 
-// What may cross threads and panics.
-assert_not_impl_any!(Coroutine<(), (), ()>: Send, Sync);
-assert_not_impl_any!(&'static Yielder<(), ()>: Send, Sync);
-assert_impl_all!(Coroutine<(), (), ()>: Unpin, std::fmt::Debug);
-assert_impl_all!(Builder: Send, Sync, Unpin, Clone, UnwindSafe);
-assert_impl_all!(Current: Send, Sync, Unpin, Clone, UnwindSafe);
-assert_impl_all!(CreateError: Send, Sync, Copy, std::error::Error);
-assert_impl_all!(ResumeError<()>: Send, Sync, Copy, std::error::Error);
-assert_not_impl_any!(ResumeError<Rc<()>>: Send, Sync);
-assert_impl_all!(Resumed<(), ()>: Send, Sync, Copy);
-assert_impl_all!(State: Send, Sync, Copy);
+/// A coroutine without values.
+type Plain = Coroutine<(), (), ()>;
 
 type Log = Rc<RefCell<Vec<u32>>>;
 
@@ -47,10 +35,34 @@ impl Drop for Tell {
     }
 }
 
-/// What a body is told that suspends inside of such a call.
+/// A log, and a value that writes 1 into it when it is dropped.
+fn logged() -> (Log, Tell) {
+    let log = Log::default();
+    (log.clone(), Tell(1, log))
+}
+
+/// Calls its function when it is dropped.
+struct AtDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for AtDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A coroutine that has been resumed once, and has suspended.
+fn suspended<Ret: 'static>(
+    body: impl FnOnce(&Yielder<(), ()>, ()) -> Ret + 'static,
+) -> Coroutine<(), (), Ret> {
+    let co = Coroutine::new(body);
+    assert!(matches!(co.resume(()), Ok(Resumed::Yielded(()))));
+    co
+}
+
+/// The panic of a suspension inside a call that must return first.
 const MUST_RETURN_FIRST: &str = "inside a call that must return first";
 
-/// What a panic said.
+/// The text of a panic.
 fn message(payload: &(dyn any::Any + Send)) -> &str {
     match payload.downcast_ref::<String>() {
         Some(text) => text,
@@ -58,8 +70,15 @@ fn message(payload: &(dyn any::Any + Send)) -> &str {
     }
 }
 
-/// Runs `body` in a process of its own, as the test `name`, and tells how that ended.
-fn again(name: &str, body: impl FnOnce()) -> Output {
+/// The panic of `f`, which must panic, as text.
+fn panic_of<R>(f: impl FnOnce() -> R) -> String {
+    let caught = catch_unwind(AssertUnwindSafe(|| drop(f())));
+    message(&*caught.unwrap_err()).to_owned()
+}
+
+/// Runs the calling test's `body` in a process of its own, and returns how that ended.
+fn again(body: impl FnOnce()) -> Output {
+    let name = rerun::test_of(&body);
     if rerun::role().is_some() {
         body();
         std::process::exit(0);

@@ -1,5 +1,6 @@
-//! Numbers.
+//! Large numbers of coroutines, resumes and nested resumes.
 
+use crate::AtDrop;
 use cygnet::coroutine::{Coroutine, Resumed};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -48,15 +49,10 @@ fn a_hundred_thousand_one_after_the_other() {
 
 #[test]
 fn a_chain_of_resumes_a_thousand_deep_and_its_drop() {
-    struct Count(Rc<Cell<u32>>);
-    impl Drop for Count {
-        fn drop(&mut self) {
-            self.0.set(self.0.get() + 1);
-        }
-    }
     fn nest(depth: u32, dropped: Rc<Cell<u32>>) -> Coroutine<(), u32, ()> {
         Coroutine::new(move |yielder, ()| {
-            let _count = Count(dropped.clone());
+            let own = dropped.clone();
+            let _count = AtDrop(|| own.set(own.get() + 1));
             if depth == 0 {
                 yielder.suspend(0);
                 return;

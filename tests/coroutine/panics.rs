@@ -1,23 +1,21 @@
 //! Panics of bodies and of resumers.
 
-use crate::{Log, MUST_RETURN_FIRST, Tell, again, assert_aborted, message};
-use cygnet::coroutine::{Coroutine, ResumeError, Resumed, State, Yielder};
-use std::cell::Cell;
+use crate::{AtDrop, MUST_RETURN_FIRST, Plain, again, assert_aborted, logged, message, panic_of};
+use cygnet::coroutine::{Coroutine, ResumeError, Resumed, State};
+use cygnet::{Runtime, no_suspend, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
 #[test]
 fn a_panic_surfaces_in_resume_and_finishes_the_coroutine() {
-    let log = Log::default();
-    let tell = Tell(1, log.clone());
-    let co = Coroutine::<(), (), ()>::new(move |yielder, ()| {
+    let (log, tell) = logged();
+    let co = Plain::new(move |yielder, ()| {
         let _tell = tell;
         yielder.suspend(());
         resume_unwind(Box::new("planted"));
     });
     co.resume(()).unwrap();
-    let payload = catch_unwind(AssertUnwindSafe(|| co.resume(()))).unwrap_err();
-    assert_eq!(message(&*payload), "planted");
+    assert_eq!(panic_of(|| co.resume(())), "planted");
     assert_eq!(*log.borrow(), [1]);
     assert_eq!(co.state(), State::Finished);
     assert_eq!(co.resume(()), Err(ResumeError::Finished(())));
@@ -25,12 +23,11 @@ fn a_panic_surfaces_in_resume_and_finishes_the_coroutine() {
 
 #[test]
 fn a_panic_passes_through_a_chain_of_resumes() {
-    let co = Coroutine::<(), (), ()>::new(|_, ()| {
-        let inner = Coroutine::<(), (), ()>::new(|_, ()| resume_unwind(Box::new("planted")));
+    let co = Plain::new(|_, ()| {
+        let inner = Plain::new(|_, ()| resume_unwind(Box::new("planted")));
         inner.resume(()).unwrap();
     });
-    let payload = catch_unwind(AssertUnwindSafe(|| co.resume(()))).unwrap_err();
-    assert_eq!(message(&*payload), "planted");
+    assert_eq!(panic_of(|| co.resume(())), "planted");
     assert!(!thread::panicking());
 }
 
@@ -45,29 +42,22 @@ fn a_body_may_catch_its_own_panics_and_go_on() {
     assert_eq!(co.resume(()), Ok(Resumed::Yielded(false)));
 }
 
-/// Where a coroutine has got, or what the panic said that came out of it.
+/// The result of a resume, or the text of its panic.
 type Outcome = Result<Resumed<bool, bool>, String>;
 
-/// Resumes its coroutine when it is dropped, and writes down how that went.
-struct Resumes<'a>(&'a Coroutine<(), bool, bool>, &'a Cell<Option<Outcome>>);
-
-impl Drop for Resumes<'_> {
-    fn drop(&mut self) {
-        let resumed = catch_unwind(AssertUnwindSafe(|| self.0.resume(()).unwrap()));
-        self.1.set(Some(resumed.map_err(|payload| message(&*payload).to_owned())));
-    }
-}
-
-/// What becomes of `co` if a destructor resumes it while a panic unwinds the thread.
+/// Resumes `co` in a destructor while a panic unwinds the thread.
 fn resumed_during_a_panic(co: &Coroutine<(), bool, bool>) -> Outcome {
-    let outcome = Cell::new(None);
-    let unwound = catch_unwind(AssertUnwindSafe(|| {
-        let _resumes = Resumes(co, &outcome);
+    let mut outcome = None;
+    let said = panic_of(|| {
+        let _resumes = AtDrop(|| {
+            let resumed = catch_unwind(AssertUnwindSafe(|| co.resume(()).unwrap()));
+            outcome = Some(resumed.map_err(|payload| message(&*payload).to_owned()));
+        });
         resume_unwind(Box::new("planted"));
-    }));
-    assert_eq!(message(&*unwound.unwrap_err()), "planted");
+    });
+    assert_eq!(said, "planted");
     assert!(!thread::panicking());
-    outcome.take().expect("the destructor has run")
+    outcome.expect("the destructor has run")
 }
 
 #[test]
@@ -107,16 +97,9 @@ fn a_body_that_is_refused_a_suspension_during_a_panic_may_catch_that_and_return(
 
 #[test]
 fn a_suspension_in_a_second_panic_aborts_with_a_sentence() {
-    let name = "panics::a_suspension_in_a_second_panic_aborts_with_a_sentence";
-    let output = again(name, || {
-        struct Suspends<'a>(&'a Yielder<(), bool>);
-        impl Drop for Suspends<'_> {
-            fn drop(&mut self) {
-                self.0.suspend(true);
-            }
-        }
+    let output = again(|| {
         let co = Coroutine::new(|yielder, ()| {
-            let _suspends = Suspends(yielder);
+            let _suspends = AtDrop(|| yielder.suspend(true));
             panic!("the second panic");
         });
         let _ = resumed_during_a_panic(&co);
@@ -126,17 +109,9 @@ fn a_suspension_in_a_second_panic_aborts_with_a_sentence() {
 
 #[test]
 fn a_destructor_that_suspends_while_a_panic_unwinds_the_body_aborts_with_a_sentence() {
-    let name = "panics::a_destructor_that_suspends_while_a_panic_unwinds_the_body_aborts_with_a_\
-                sentence";
-    let output = again(name, || {
-        struct Suspends<'a>(&'a Yielder<(), ()>);
-        impl Drop for Suspends<'_> {
-            fn drop(&mut self) {
-                self.0.suspend(());
-            }
-        }
-        let co = Coroutine::<(), (), ()>::new(|yielder, ()| {
-            let _suspends = Suspends(yielder);
+    let output = again(|| {
+        let co = Plain::new(|yielder, ()| {
+            let _suspends = AtDrop(|| yielder.suspend(()));
             panic!("planted");
         });
         let _ = co.resume(());
@@ -146,12 +121,12 @@ fn a_destructor_that_suspends_while_a_panic_unwinds_the_body_aborts_with_a_sente
 
 #[test]
 fn another_coroutine_that_has_got_hold_of_the_yielder_cannot_suspend_its_owner() {
-    let co = Coroutine::<(), (), ()>::new(|yielder, ()| {
-        Coroutine::<(), (), ()>::scoped(
+    let co = Plain::new(|yielder, ()| {
+        Plain::scoped(
             |_, ()| yielder.suspend(()),
             |inner| {
-                let said = catch_unwind(AssertUnwindSafe(|| inner.resume(()))).unwrap_err();
-                assert!(message(&*said).contains("from outside of its coroutine"));
+                let said = panic_of(|| inner.resume(()));
+                assert!(said.contains("from outside of its coroutine"), "{said}");
             },
         );
     });
@@ -160,13 +135,22 @@ fn another_coroutine_that_has_got_hold_of_the_yielder_cannot_suspend_its_owner()
 
 #[test]
 fn a_body_cannot_suspend_inside_of_its_own_no_suspend() {
-    let co = Coroutine::<(), (), ()>::new(|yielder, ()| {
-        let section = || cygnet::no_suspend(|| yielder.suspend(()));
-        let said = catch_unwind(AssertUnwindSafe(section)).unwrap_err();
-        assert!(message(&*said).contains(MUST_RETURN_FIRST));
-        yielder.suspend(());
-    });
-    // The resumer's is none of its business.
-    assert_eq!(cygnet::no_suspend(|| co.resume(())), Ok(Resumed::Yielded(())));
-    assert_eq!(co.resume(()), Ok(Resumed::Returned(())));
+    let show = || {
+        let co = Plain::new(|yielder, ()| {
+            for _ in 0..2 {
+                let said = panic_of(|| no_suspend(|| yielder.suspend(())));
+                assert!(said.contains(MUST_RETURN_FIRST), "{said}");
+                yielder.suspend(());
+            }
+        });
+        // A section of the resumer does not matter.
+        assert_eq!(no_suspend(|| co.resume(())), Ok(Resumed::Yielded(())));
+        if cygnet::current_id().is_some() {
+            yield_now().unwrap();
+        }
+        assert_eq!(co.resume(()), Ok(Resumed::Yielded(())));
+        assert_eq!(no_suspend(|| co.resume(())), Ok(Resumed::Returned(())));
+    };
+    show();
+    Runtime::builder().workers(1).build().unwrap().block_on(show);
 }

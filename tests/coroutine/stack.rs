@@ -1,11 +1,15 @@
-//! Sizes, and what happens at their ends.
+//! Sizes of stacks, memory that runs out, and overflows.
 
-use crate::again;
+use crate::{Plain, again};
 use cygnet::coroutine::{Builder, Coroutine, CreateError, Resumed};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 
-type Plain = Coroutine<(), (), ()>;
+/// Overflows any stack.
+pub(crate) fn recurse(depth: u64) -> u64 {
+    let filler = std::hint::black_box([depth; 32]);
+    if depth == u64::MAX { 0 } else { recurse(depth + 1) + filler[0] }
+}
 
 fn with_size(bytes: usize) -> Result<Plain, CreateError> {
     Builder::new().stack_size(bytes).create(|yielder, ()| yielder.suspend(()))
@@ -34,8 +38,7 @@ fn a_size_out_of_bounds_is_refused_with_the_bounds() {
 #[test]
 #[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "the sanitizer takes all address space")]
 fn exhausted_memory_is_an_error_that_says_so_and_nothing_is_lost() {
-    let name = "stack::exhausted_memory_is_an_error_that_says_so_and_nothing_is_lost";
-    let output = again(name, || {
+    let output = again(|| {
         let limit = libc::rlimit { rlim_cur: 8 << 30, rlim_max: 8 << 30 };
         // SAFETY: the pointer is to a live limit.
         assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
@@ -63,11 +66,7 @@ fn exhausted_memory_is_an_error_that_says_so_and_nothing_is_lost() {
 #[test]
 #[cfg_attr(cygnet_asan, ignore = "the sanitizer has a report of its own")]
 fn an_overflow_ends_the_process_by_a_signal() {
-    fn recurse(depth: u64) -> u64 {
-        let filler = std::hint::black_box([depth; 32]);
-        if depth == u64::MAX { 0 } else { recurse(depth + 1) + filler[0] }
-    }
-    let output = again("stack::an_overflow_ends_the_process_by_a_signal", || {
+    let output = again(|| {
         let co = Coroutine::<(), (), u64>::new(|_, ()| recurse(0));
         let _ = co.resume(());
     });
@@ -83,7 +82,7 @@ fn resident() -> usize {
 #[test]
 #[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "the sanitizer's shadow counts as resident")]
 fn memory_is_given_back_when_many_have_ended() {
-    let output = again("stack::memory_is_given_back_when_many_have_ended", || {
+    let output = again(|| {
         let touch = || {
             Plain::new(|yielder, ()| {
                 let deep = [std::hint::black_box(1_u8); 16 << 10];

@@ -1,7 +1,8 @@
-//! States, refusals, and who is current.
+//! States, refusals, and the current coroutine.
 
+use crate::{Plain, panic_of, suspended};
 use cygnet::coroutine::{self, Coroutine, Current, ResumeError, Resumed, State, Yielder};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::rc::{Rc, Weak};
 use std::thread;
 
@@ -56,7 +57,7 @@ fn an_ancestor_in_the_chain_of_resumes_is_running_and_gives_the_input_back() {
 #[test]
 fn debug_tells_name_and_state() {
     let co = Coroutine::builder().name("walker").create(|_, ()| ()).unwrap();
-    let _: &Coroutine<(), (), ()> = &co;
+    let _: &Plain = &co;
     let said = format!("{co:?}");
     assert!(said.contains("walker") && said.contains("Created"), "{said}");
 }
@@ -98,18 +99,16 @@ fn current_follows_resumes_and_suspensions() {
 #[test]
 fn the_main_coroutine_is_current_again_after_a_panic_and_after_a_drop() {
     let main = coroutine::current();
-    let bad = Coroutine::<(), (), ()>::new(|_, ()| resume_unwind(Box::new("planted")));
-    catch_unwind(AssertUnwindSafe(|| bad.resume(()))).unwrap_err();
+    let bad = Plain::new(|_, ()| resume_unwind(Box::new("planted")));
+    panic_of(|| bad.resume(()));
     assert_eq!(coroutine::current(), main);
-    let unfinished = Coroutine::new(|yielder, ()| yielder.suspend(()));
-    unfinished.resume(()).unwrap();
-    drop(unfinished);
+    drop(suspended(|yielder, ()| yielder.suspend(())));
     assert_eq!(coroutine::current(), main);
 }
 
 #[test]
 fn no_two_ids_are_equal() {
-    let make = || Coroutine::<(), (), ()>::new(|_, ()| ());
+    let make = || Plain::new(|_, ()| ());
     let mut ids: Vec<u64> = (0..100).map(|_| make().id()).collect();
     ids.extend(thread::spawn(move || make().id()).join());
     ids.push(coroutine::current().id());

@@ -1,23 +1,27 @@
 //! Coroutines inside of tasks.
 
-use crate::{MUST_RETURN_FIRST, again, assert_aborted, message};
+use crate::stack::recurse;
+use crate::{AtDrop, MUST_RETURN_FIRST, Plain, again, assert_aborted, panic_of, suspended};
 use cygnet::coroutine::{self, Builder, Coroutine, Resumed, State};
+use cygnet::{Runtime, TaskLocal, scope, select, spawn, spawn_local, wait, yield_now};
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn, ready};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 
-use cygnet::{Runtime, TaskLocal, no_suspend, scope, select, spawn, spawn_local, wait, yield_now};
+fn on_workers<R: Send>(workers: usize, f: impl FnOnce() -> R + Send) -> R {
+    Runtime::builder().workers(workers).build().unwrap().block_on(f)
+}
 
-fn runtime(workers: usize) -> Runtime {
-    Runtime::builder().workers(workers).build().unwrap()
+fn on_a_worker(f: impl FnOnce() + Send) {
+    on_workers(1, f);
 }
 
 #[test]
 fn a_task_that_waits_inside_a_coroutine_does_not_leave_it_to_the_next_task() {
-    runtime(1).block_on(|| {
+    on_a_worker(|| {
         let co = Coroutine::<u32, u64, u32>::new(|yielder, mut n| {
             for _ in 0..100 {
                 let inside = coroutine::current();
@@ -40,7 +44,7 @@ fn a_task_that_waits_inside_a_coroutine_does_not_leave_it_to_the_next_task() {
 
 #[test]
 fn many_tasks_each_wait_inside_a_chain_of_coroutines() {
-    runtime(2).block_on(|| {
+    on_workers(2, || {
         let work = |n: u64| {
             let outer = Coroutine::<(), u64, ()>::new(move |yielder, ()| {
                 let inner = Coroutine::<(), u64, ()>::new(move |yielder, ()| {
@@ -71,7 +75,7 @@ fn many_tasks_each_wait_inside_a_chain_of_coroutines() {
 
 #[test]
 fn a_scope_inside_a_coroutine_waits_for_its_tasks() {
-    let sum = runtime(2).block_on(|| {
+    let sum = on_workers(2, || {
         let co = Coroutine::<u64, (), u64>::new(|_, n| {
             let parts: Vec<u64> = (0..n).collect();
             scope(|s| {
@@ -84,35 +88,18 @@ fn a_scope_inside_a_coroutine_waits_for_its_tasks() {
     assert_eq!(sum, 4950);
 }
 
-#[test]
-fn a_body_in_a_task_cannot_suspend_inside_of_its_own_no_suspend() {
-    runtime(1).block_on(|| {
-        let co = Coroutine::<(), (), ()>::new(|yielder, ()| {
-            let section = || no_suspend(|| yielder.suspend(()));
-            let said = catch_unwind(AssertUnwindSafe(section)).unwrap_err();
-            assert!(message(&*said).contains(MUST_RETURN_FIRST));
-            yielder.suspend(());
-        });
-        assert_eq!(co.resume(()), Ok(Resumed::Yielded(())));
-        yield_now().unwrap();
-        // A section of the resumer's is no matter.
-        assert_eq!(no_suspend(|| co.resume(())), Ok(Resumed::Returned(())));
-    });
-}
-
 type Slot = Rc<RefCell<Option<Coroutine<(), bool, ()>>>>;
 
-/// A body that tries to suspend inside of `around`, is refused, and suspends outside of it. It is begun by
-/// one task and continued by another.
-fn is_refused(around: impl Fn(&dyn Fn()) + Send + 'static) {
-    runtime(1).block_on(move || {
+/// Asserts that a body that suspends inside of `around` is refused, and may suspend outside of it. One task
+/// begins the body and another one continues it.
+fn is_refused(around: fn(&dyn Fn())) {
+    on_a_worker(move || {
         let slot = Slot::default();
         let there = slot.clone();
         let begin = spawn_local(move || {
             let co = Coroutine::<(), bool, ()>::new(move |yielder, ()| {
-                let inside = || around(&|| yielder.suspend(false));
-                let said = catch_unwind(AssertUnwindSafe(inside)).unwrap_err();
-                assert!(message(&*said).contains(MUST_RETURN_FIRST));
+                let said = panic_of(|| around(&|| yielder.suspend(false)));
+                assert!(said.contains(MUST_RETURN_FIRST), "{said}");
                 yielder.suspend(true);
             });
             assert_eq!(co.resume(()), Ok(Resumed::Yielded(true)));
@@ -121,22 +108,11 @@ fn is_refused(around: impl Fn(&dyn Fn()) + Send + 'static) {
         begin.join().unwrap();
         let go_on = spawn_local(move || {
             let co = slot.take().unwrap();
-            // One that is opened by the resumer is no matter.
+            // A scope that the resumer has opened does not matter.
             scope(|_| assert_eq!(co.resume(()), Ok(Resumed::Returned(()))));
         });
         go_on.join().unwrap();
     });
-}
-
-#[test]
-fn a_body_cannot_leave_a_scope_of_its_task_open() {
-    is_refused(|suspend| scope(|_| suspend()));
-}
-
-#[test]
-fn a_body_cannot_leave_a_task_local_of_its_task_bound() {
-    static LOCAL: TaskLocal<u8> = TaskLocal::new();
-    is_refused(|suspend| LOCAL.scope(7, suspend));
 }
 
 /// A future that suspends the coroutine when it is polled, as only a borrow lets it.
@@ -148,12 +124,11 @@ fn suspends_when_polled(suspend: &dyn Fn()) -> impl Future<Output = ()> {
 }
 
 #[test]
-fn a_body_cannot_leave_a_wait_of_its_task_half_way() {
+fn a_body_cannot_leave_a_scope_a_binding_or_a_wait_of_its_task_half_way() {
+    static LOCAL: TaskLocal<u8> = TaskLocal::new();
+    is_refused(|suspend| scope(|_| suspend()));
+    is_refused(|suspend| LOCAL.scope(7, suspend));
     is_refused(|suspend| wait(suspends_when_polled(suspend)).unwrap());
-}
-
-#[test]
-fn a_body_cannot_leave_a_select_of_its_task_half_way() {
     is_refused(|suspend| {
         select! {
             () = suspends_when_polled(suspend) => {}
@@ -163,7 +138,7 @@ fn a_body_cannot_leave_a_select_of_its_task_half_way() {
     });
 }
 
-/// Else the thread would be a worker's, and would be blocked by the rest of the wait.
+/// Otherwise the rest of the wait would block the thread of a worker.
 #[test]
 fn a_body_that_waits_where_no_task_runs_cannot_be_continued_by_one_half_way() {
     thread_local! {
@@ -174,11 +149,10 @@ fn a_body_that_waits_where_no_task_runs_cannot_be_continued_by_one_half_way() {
             let suspend = || {
                 yielder.suspend(false);
             };
-            let waiting = || wait(suspends_when_polled(&suspend));
-            let said = catch_unwind(AssertUnwindSafe(waiting)).unwrap_err();
-            assert!(message(&*said).contains(MUST_RETURN_FIRST));
+            let said = panic_of(|| wait(suspends_when_polled(&suspend)));
+            assert!(said.contains(MUST_RETURN_FIRST), "{said}");
             yielder.suspend(true);
-            // Now it is in a task, where a wait may take its time.
+            // Now it runs in a task, where a wait may take its time.
             wait(suspends_when_polled(&|| yield_now().unwrap())).unwrap();
         });
         assert_eq!(co.resume(()), Ok(Resumed::Yielded(true)));
@@ -188,15 +162,15 @@ fn a_body_that_waits_where_no_task_runs_cannot_be_continued_by_one_half_way() {
     // A plain thread.
     begin();
     assert!(BEGUN.take().is_some_and(|co| co.state() == State::Suspended));
-    // A worker's, before its first task.
+    // A thread of a worker, before its first task.
     let rt = Runtime::builder().workers(1).on_thread_start(begin).build().unwrap();
     assert_eq!(rt.block_on(go_on), Ok(Resumed::Returned(())));
 }
 
-/// A wait of the coroutine that is resumed in a poll is none of the outer one's.
+/// A wait of the coroutine that is resumed in a poll does not belong to the outer wait.
 #[test]
 fn a_coroutine_that_is_resumed_in_a_poll_may_suspend_between_its_own_waits() {
-    runtime(1).block_on(|| {
+    on_a_worker(|| {
         let co = Coroutine::<(), u32, u32>::new(|yielder, ()| {
             yielder.suspend(wait(ready(1)).unwrap());
             wait(ready(2)).unwrap()
@@ -211,9 +185,9 @@ fn a_coroutine_that_is_resumed_in_a_poll_may_suspend_between_its_own_waits() {
 
 #[test]
 fn a_coroutine_that_is_resumed_inside_of_a_scope_of_another_may_suspend() {
-    runtime(1).block_on(|| {
+    on_a_worker(|| {
         let outer = Coroutine::<(), (), u32>::new(|_, ()| {
-            let inner = Coroutine::<(), (), ()>::new(|yielder, ()| yielder.suspend(()));
+            let inner = Plain::new(|yielder, ()| yielder.suspend(()));
             scope(|s| {
                 inner.resume(()).unwrap();
                 s.spawn(|| yield_now().unwrap());
@@ -226,28 +200,23 @@ fn a_coroutine_that_is_resumed_inside_of_a_scope_of_another_may_suspend() {
 
 #[test]
 fn a_task_may_wait_in_a_destructor_while_its_coroutine_is_unwound() {
-    static CALLS: AtomicU32 = AtomicU32::new(0);
-    struct Waits;
-    impl Drop for Waits {
-        fn drop(&mut self) {
-            scope(|s| {
-                for _ in 0..10 {
-                    s.spawn(|| {
-                        assert!(coroutine::current().is_main());
-                        CALLS.fetch_add(1, Ordering::Relaxed);
-                    });
-                }
+    on_workers(2, || {
+        let calls = Arc::new(AtomicU32::new(0));
+        let inside = calls.clone();
+        drop(suspended(move |yielder, ()| {
+            let _waits = AtDrop(|| {
+                scope(|s| {
+                    for _ in 0..10 {
+                        s.spawn(|| {
+                            assert!(coroutine::current().is_main());
+                            inside.fetch_add(1, Ordering::Relaxed);
+                        });
+                    }
+                });
             });
-        }
-    }
-    runtime(2).block_on(|| {
-        let co = Coroutine::<(), (), ()>::new(|yielder, ()| {
-            let _waits = Waits;
             yielder.suspend(());
-        });
-        co.resume(()).unwrap();
-        drop(co);
-        assert_eq!(CALLS.load(Ordering::Relaxed), 10);
+        }));
+        assert_eq!(calls.load(Ordering::Relaxed), 10);
         assert!(coroutine::current().is_main());
     });
 }
@@ -255,12 +224,8 @@ fn a_task_may_wait_in_a_destructor_while_its_coroutine_is_unwound() {
 #[test]
 #[cfg_attr(cygnet_tsan, ignore = "ThreadSanitizer delivers signals in its own way")]
 fn an_overflow_inside_a_task_names_the_coroutine() {
-    fn recurse(depth: u64) -> u64 {
-        let filler = std::hint::black_box([depth; 32]);
-        if depth == u64::MAX { 0 } else { recurse(depth + 1) + filler[0] }
-    }
-    let output = again("tasks::an_overflow_inside_a_task_names_the_coroutine", || {
-        runtime(1).block_on(|| {
+    let output = again(|| {
+        on_a_worker(|| {
             let co = Builder::new().name("abyss").create(|_, ()| recurse(0));
             let co: Coroutine<(), (), u64> = co.unwrap();
             let _ = co.resume(());

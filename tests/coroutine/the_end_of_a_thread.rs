@@ -1,19 +1,18 @@
 //! Coroutines in and around the destructors of thread-local values.
 
+use crate::{AtDrop, Plain, suspended};
 use cygnet::coroutine::{Coroutine, ResumeError};
 use std::cell::RefCell;
 use std::sync::mpsc;
 use std::thread;
 
-/// Does something when the thread-local value that it is in is destroyed.
+/// Calls its function when its thread-local value is destroyed.
 #[derive(Default)]
 struct AtEnd(Option<Box<dyn FnOnce()>>);
 
 impl Drop for AtEnd {
     fn drop(&mut self) {
-        if let Some(action) = self.0.take() {
-            action();
-        }
+        self.0.take().into_iter().for_each(|action| action());
     }
 }
 
@@ -26,9 +25,9 @@ fn at_end(action: impl FnOnce() + 'static) {
     AT_END.with_borrow_mut(|slot| slot.0 = Some(Box::new(action)));
 }
 
-/// Makes this thread's stack pool, after the value that is to use it at the end: it goes before.
+/// Makes this thread's stack pool after `AT_END`, so the pool is destroyed before the actions use it.
 fn use_the_pool() {
-    drop(Coroutine::<(), (), ()>::new(|_, ()| ()));
+    drop(Plain::new(|_, ()| ()));
 }
 
 #[test]
@@ -65,20 +64,14 @@ fn a_scoped_coroutine_may_suspend_and_go_on() {
 #[test]
 #[cfg(target_env = "gnu")]
 #[cfg_attr(cygnet_asan, ignore = "leaks on purpose")]
-fn what_may_use_a_value_that_is_gone_is_neither_resumed_nor_unwound() {
-    struct Uses<'a>(&'a str);
-    impl Drop for Uses<'_> {
-        fn drop(&mut self) {
-            unreachable!("the value is gone: {}", self.0);
-        }
-    }
+fn a_coroutine_that_may_use_a_destroyed_value_is_neither_resumed_nor_unwound() {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         // Made before the value that the coroutine borrows, thus destroyed after it.
         at_end(|| ());
         let co = Coroutine::<u32, (), ()>::new(|yielder, _| {
             TEXT.with(|text| {
-                let _uses = Uses(text);
+                let _uses = AtDrop(|| unreachable!("the value is gone: {text}"));
                 yielder.suspend(());
                 unreachable!("the value is gone: {text}");
             });
@@ -95,20 +88,13 @@ fn what_may_use_a_value_that_is_gone_is_neither_resumed_nor_unwound() {
 }
 
 #[test]
-fn what_ends_before_that_is_unwound_as_ever() {
-    struct Tells(mpsc::Sender<&'static str>);
-    impl Drop for Tells {
-        fn drop(&mut self) {
-            self.0.send("unwound").unwrap();
-        }
-    }
+fn a_coroutine_dropped_before_the_end_of_its_thread_is_unwound() {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
-        let co = Coroutine::<(), (), ()>::new(|yielder, ()| {
-            let _tells = Tells(sender);
+        drop(suspended(|yielder, ()| {
+            let _tells = AtDrop(move || sender.send("unwound").unwrap());
             yielder.suspend(());
-        });
-        co.resume(()).unwrap();
+        }));
     });
     assert_eq!(receiver.recv(), Ok("unwound"));
 }
