@@ -3,25 +3,25 @@
 #[path = "common/mod.rs"]
 mod common;
 
-use common::rerun::{rerun, role};
+use common::in_child;
 use cygnet::{Runtime, spawn};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// What a task's closure holds here: so its record is told from all else.
+/// The captures of a task, by whose size its record is recognised.
 type Load = [u64; 53];
 const LOAD: usize = size_of::<Load>();
 
 thread_local! {
-    /// Blocks that are alive, as a program that looks for leaks counts them.
+    /// Blocks that are alive.
     static ALIVE: Cell<usize> = const { Cell::new(0) };
-    /// How many times the thread is refused memory for a block of such a size.
+    /// How many times the thread is refused memory for a record.
     static REFUSALS: Cell<u32> = const { Cell::new(0) };
 }
 
 struct Refusing;
 
-// SAFETY: the system's, or nothing.
+// SAFETY: the system's allocator, or a null pointer, which means that there is no memory.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let of_record = (LOAD..2 * LOAD).contains(&layout.size());
@@ -31,13 +31,13 @@ unsafe impl GlobalAlloc for Refusing {
             return std::ptr::null_mut();
         }
         let _ = ALIVE.try_with(|alive| alive.set(alive.get().wrapping_add(1)));
-        // SAFETY: passed on.
+        // SAFETY: the caller has promised a layout that is not empty.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         let _ = ALIVE.try_with(|alive| alive.set(alive.get().wrapping_sub(1)));
-        // SAFETY: passed on.
+        // SAFETY: the caller has promised memory of this allocator, which is the system's, and its layout.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -45,10 +45,10 @@ unsafe impl GlobalAlloc for Refusing {
 #[global_allocator]
 static ALLOCATOR: Refusing = Refusing;
 
-/// Spawns a task whose record the allocator refuses so many times.
+/// Spawns a task whose record the allocator refuses `times` times.
 fn refused(times: u32) -> u64 {
     Runtime::builder().workers(1).build().unwrap().block_on(move || {
-        // Some that are kept for later.
+        // Records that are kept for later.
         for _ in 0..100 {
             spawn(|| ()).join().unwrap();
         }
@@ -61,21 +61,15 @@ fn refused(times: u32) -> u64 {
 }
 
 #[test]
-fn one_who_is_refused_memory_gives_back_what_is_kept_and_asks_once_more() {
+fn a_refused_worker_gives_kept_memory_back_and_asks_once_more() {
     let sum = (0..53).sum::<u64>();
     assert_eq!(refused(0), sum);
     assert_eq!(refused(1), sum);
 }
 
 #[test]
-fn one_who_is_refused_it_twice_ends_the_process_and_says_how_much_was_asked_for() {
-    const NAME: &str =
-        "one_who_is_refused_it_twice_ends_the_process_and_says_how_much_was_asked_for";
-    if role().is_some() {
-        refused(2);
-        return;
-    }
-    let output = rerun(NAME, "out of memory");
+fn a_worker_that_is_refused_twice_ends_the_process_and_says_how_much_it_asked_for() {
+    let Some(output) = in_child(|| _ = refused(2)) else { return };
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "{said}");
     assert!(said.contains("memory allocation of "), "{said}");

@@ -1,6 +1,7 @@
-//! What pinning cannot restore: a thread does one thing at a time, and a worker does not. Two interleavings break code that relies on it, although no line of that
-//! code, nor of the tasks', is unsafe. They are ignored: they show what no signature can prevent. Beside each stands the same under `no_suspend`, which
-//! does prevent it. See docs/soundness.md.
+//! Hazards that pinning does not remove: a thread does one thing at a time, and a worker does not. Two
+//! interleavings break code that relies on it, although neither that code nor the tasks are unsafe. These tests
+//! are ignored: they show what no signature can prevent. Beside each is a test that `no_suspend` prevents it. See
+//! docs/soundness.md.
 //!
 //! ```sh
 //! cargo test -p cygnet --test hazards -- --ignored
@@ -8,15 +9,14 @@
 
 mod common;
 
-use common::rerun::alone;
-use common::{Drops, give_way_until, panic_of, runtime, within};
+use common::{Drops, give_way_until, in_own_process, panic_of, runtime, task_on, within};
 use cygnet::{blocking, no_suspend, park, spawn, yield_now};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A value whose end can be seen.
+/// A value whose drop can be observed.
 struct Precious(Rc<Cell<bool>>);
 
 impl Precious {
@@ -24,7 +24,7 @@ impl Precious {
         Precious(Rc::new(Cell::new(true)))
     }
 
-    /// What tells whether it is still there, and does not go with it.
+    /// Tells whether the value is alive, and outlives it.
     fn life(&self) -> Rc<Cell<bool>> {
         Rc::clone(&self.0)
     }
@@ -36,15 +36,15 @@ impl Drop for Precious {
     }
 }
 
-/// The first task suspends in the initialiser. The second one finds nothing there, makes a value of its own, and borrows it over a suspension. Then the
-/// first one's initialiser ends, and puts its value into the same place.
+/// The first task suspends in the initialiser. The second task finds no value, makes one of its own, and borrows
+/// it over a suspension. Then the initialiser of the first task ends, and puts its value into the same place.
 #[test]
 #[ignore = "a known hazard: suspension inside the initialiser of a thread-local"]
 fn a_suspended_initialiser_lets_a_value_go_that_is_borrowed() {
     thread_local! {
         static VALUE: Precious = {
             if FIRST.swap(false, Ordering::Relaxed) {
-                // Until the other one has its value, and has borrowed it.
+                // Until the other task has made its value and borrowed it.
                 give_way_until(|| BORROWED.load(Ordering::Relaxed));
             }
             Precious::new()
@@ -61,7 +61,7 @@ fn a_suspended_initialiser_lets_a_value_go_that_is_borrowed() {
                     let alive = value.life();
                     BORROWED.store(true, Ordering::Relaxed);
                     (0..10).for_each(|_| yield_now().unwrap());
-                    // `value` is borrowed to here. Nobody looks at it any more: it is not there.
+                    // `value` is borrowed to here, but has been dropped. It is not used any more.
                     !alive.get()
                 })
             });
@@ -80,18 +80,17 @@ fn no_suspend_turns_a_suspension_in_an_initialiser_into_a_panic() {
             Precious::new()
         });
     }
-    within(|| {
-        runtime(1).block_on(|| {
-            let said = panic_of(|| VALUE.with(|value| value.life().get()));
-            assert!(said.contains("inside no_suspend"), "{said}");
-        });
+    task_on(&[1], || {
+        let said = panic_of(|| VALUE.with(|value| value.life().get()));
+        assert!(said.contains("inside no_suspend"), "{said}");
     });
 }
 
 scoped_tls::scoped_thread_local!(static CONTEXT: Precious);
 
-/// Two tasks of one worker set a scoped thread-local, and take turns: the extents are not nested. The one that has begun first ends first, and takes its value
-/// with it; the other one, at its end, puts back what it has found: the address of that value.
+/// Two tasks of one worker set a scoped thread-local, and take turns: the extents are not nested. The first task
+/// ends first and drops its value. The second task, at its end, restores what it has found, the address of that
+/// value.
 #[test]
 #[ignore = "a known hazard: suspension inside the extent of a scoped thread-local"]
 fn extents_that_are_not_nested_leave_the_address_of_a_value_that_has_gone() {
@@ -113,7 +112,7 @@ fn extents_that_are_not_nested_leave_the_address_of_a_value_that_has_gone() {
                 });
                 second.join().unwrap();
             });
-            // Outside of both. Nobody looks at what it leads to: it is not there.
+            // Outside of both extents. The value behind the address has been dropped, and is not used.
             CONTEXT.is_set()
         });
         assert!(left, "the hazard has gone: mend docs/soundness.md and the contract");
@@ -122,21 +121,19 @@ fn extents_that_are_not_nested_leave_the_address_of_a_value_that_has_gone() {
 
 #[test]
 fn no_suspend_turns_a_suspension_in_such_an_extent_into_a_panic() {
-    within(|| {
-        runtime(1).block_on(|| {
-            let value = Precious::new();
-            let said = panic_of(|| CONTEXT.set(&value, || no_suspend(|| yield_now().unwrap())));
-            assert!(said.contains("inside no_suspend"), "{said}");
-            assert!(!CONTEXT.is_set());
-        });
+    task_on(&[1], || {
+        let value = Precious::new();
+        let said = panic_of(|| CONTEXT.set(&value, || no_suspend(|| yield_now().unwrap())));
+        assert!(said.contains("inside no_suspend"), "{said}");
+        assert!(!CONTEXT.is_set());
     });
 }
 
-/// The third place of the contract. The thread counts as panicking there, so a wait that may be cut short is, and a structured one holds the worker: the hook
-/// is not left for another task, which might panic itself.
+/// The third place of the contract. The thread counts as panicking there, so a wait that may be cut short is, and a
+/// structured wait holds the worker: no other task runs inside the hook, which might panic itself.
 #[test]
 fn a_wait_in_a_panic_hook_does_not_leave_it() {
-    alone("a_wait_in_a_panic_hook_does_not_leave_it", || {
+    in_own_process(|| {
         static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
         static OTHERS: AtomicBool = AtomicBool::new(false);
         std::panic::set_hook(Box::new(|_| {

@@ -12,13 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What the workers' threads have used: processor time, and times that they gave it up.
+/// The processor time that each thread has used, and how often it gave the processor up.
 fn used(threads: &[(libc::pid_t, String)]) -> Vec<(u64, u64)> {
     let of = |id| (proc::processor_time(id).unwrap_or(0), proc::voluntary_switches(id));
     threads.iter().map(|(id, _)| of(*id)).collect()
 }
 
-/// Tasks that wait for an item and for room, of rings whose other ends are not used. They count themselves when they are cut short.
+/// Starts tasks that wait for an item and for room in rings whose other ends are not used. They count
+/// themselves when they are cut short.
 fn wait_at_rings(rt: &Runtime, cut: &Arc<AtomicUsize>) -> Vec<(Producer<u8>, Stage<u8>)> {
     let of = |strategy| {
         let mut builder = ring::single_producer_with(2, strategy, u8::default);
@@ -52,7 +53,7 @@ fn a_runtime_with_parked_tasks_uses_no_processor_and_is_never_woken() {
     for workers in [1, 2, 3, 8, common::MANY] {
         common::within(|| {
             let rt = runtime(workers);
-            // It has been busy on all workers, and everything that is left waits.
+            // The runtime has been busy on all workers, and every task that is left waits.
             rt.block_on(|| {
                 let tasks: Vec<_> = (0..1_000)
                     .map(|_| spawn(|| (0..10).for_each(|_| yield_now().unwrap())))
@@ -73,8 +74,8 @@ fn a_runtime_with_parked_tasks_uses_no_processor_and_is_never_woken() {
                 proc::threads_named("cygnet-").len() == workers
             });
             let threads = proc::threads_named("cygnet-");
-            // Until all sleep: searches and naps end by themselves.
-            // Several looks in a row: on a loaded machine one that is awake may not come to run for a while.
+            // Searches and naps end by themselves. Several looks in a row: on a loaded machine a thread that is
+            // awake may not run for a while.
             let (mut before, mut quiet) = (used(&threads), 0);
             eventually("all workers are asleep", || {
                 std::thread::sleep(Duration::from_millis(50));
@@ -85,7 +86,7 @@ fn a_runtime_with_parked_tasks_uses_no_processor_and_is_never_woken() {
             });
             let watched = Duration::from_millis(if workers == 2 { 1_000 } else { 300 });
             let start = Instant::now();
-            // Nothing to wait for: it is shown that nothing happens.
+            // The test shows that nothing happens, so there is nothing to wait for.
             std::thread::sleep(watched);
             let after = used(&threads);
             let elapsed = start.elapsed();

@@ -1,18 +1,20 @@
-//! What tasks and runtimes cost in memory, and that it is given back. Each test measures a process of its
-//! own, and prints its figures (`--nocapture`).
+//! The memory that tasks and runtimes take and give back. Each test measures a process of its own, and prints
+//! its figures (`--nocapture`).
 
 mod common;
 
-use common::rerun::alone;
-use common::{eventually, parks, proc, runtime, scaled, scaled_in_debug, within_seconds};
-use cygnet::{Runtime, park, spawn, unparker, yield_now};
+use common::{
+    eventually, in_own_process, parks, proc, runtime, scaled, scaled_in_debug, with, with_each,
+    within_seconds,
+};
+use cygnet::{park, spawn, unparker, yield_now};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
 const MIB: u64 = 1 << 20;
 
-/// Makes the allocator return what was freed to it: records are small pieces of its heap.
+/// Makes the allocator return freed memory to the system: records are small pieces of its heap.
 fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: no precondition.
@@ -46,7 +48,7 @@ fn park_many(workers: usize, count: usize) {
         let unparkers: Vec<_> = told.iter().take(count).collect();
         eventually("all are parked", || parks(&rt) >= count as u64);
         let parked = start.elapsed();
-        // What the test itself holds for each task: an unparker here, and room for it on the way.
+        // The test itself holds an unparker for each task, and room for it in the channel.
         let own = (unparkers.capacity() * size_of::<cygnet::Unparker>()) as u64;
         let (peak, tables_peak) = (proc::resident(), tables());
         let each = (peak - before - own + tables_peak - tables_before) / count as u64;
@@ -78,47 +80,35 @@ fn park_many(workers: usize, count: usize) {
 }
 
 #[test]
-#[cfg_attr(
-    any(cygnet_asan, cygnet_tsan),
-    ignore = "the memory of the sanitizer drowns what is measured"
-)]
+#[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "the sanitizer uses much more memory itself")]
 fn a_hundred_thousand_parked_coroutines_wake_end_and_give_their_memory_back() {
-    alone("a_hundred_thousand_parked_coroutines_wake_end_and_give_their_memory_back", || {
-        park_many(2, scaled(100_000));
-    });
+    in_own_process(|| park_many(2, scaled(100_000)));
 }
 
 #[test]
 #[cfg_attr(debug_assertions, ignore = "takes a minute in a debug build")]
 fn a_million_parked_coroutines_wake_end_and_give_their_memory_back() {
-    alone("a_million_parked_coroutines_wake_end_and_give_their_memory_back", || {
-        park_many(2, scaled(1_000_000));
-    });
+    in_own_process(|| park_many(2, scaled(1_000_000)));
 }
 
 #[test]
-#[cfg_attr(
-    any(cygnet_asan, cygnet_tsan),
-    ignore = "the memory of the sanitizer drowns what is measured"
-)]
+#[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "the sanitizer uses much more memory itself")]
 fn runtimes_that_were_built_and_dropped_leave_nothing_behind() {
     if common::emulated() {
         return; // the emulator's own memory grows with the code that it translates
     }
-    alone("runtimes_that_were_built_and_dropped_leave_nothing_behind", || {
+    in_own_process(|| {
         within_seconds(300, || {
             let rounds = scaled_in_debug(10_000).max(200);
             let first = rounds / 10;
             let threads = proc::threads().len();
-            // The system strikes a thread off its list a moment after it has been joined.
+            // The system removes a thread from its list a moment after it has been joined.
             let all_gone = || {
                 eventually("the workers' threads are gone", || proc::threads().len() == threads);
             };
             let (mut maps, mut resident) = (0, 0);
             for round in 0..=rounds {
-                let rt = Runtime::builder().workers(2).build().unwrap();
-                assert_eq!(rt.block_on(|| spawn(|| 1).join().unwrap()), 1);
-                drop(rt);
+                assert_eq!(runtime(2).block_on(|| spawn(|| 1).join().unwrap()), 1);
                 if round == first {
                     all_gone();
                     (maps, resident) = (proc::maps(), proc::resident());
@@ -136,36 +126,29 @@ fn runtimes_that_were_built_and_dropped_leave_nothing_behind() {
 
 #[test]
 fn stacks_are_used_again() {
-    alone("stacks_are_used_again", || {
-        within_seconds(60, || {
-            for workers in common::WORKERS {
-                let rt = runtime(workers);
-                for _ in 0..scaled(1_000) {
-                    rt.block_on(|| {
-                        let tasks: Vec<_> =
-                            (0..10).map(|_| spawn(|| yield_now().unwrap())).collect();
-                        tasks.into_iter().for_each(|task| task.join().unwrap());
-                    });
-                }
-                let most = rt.metrics().stacks_high_water;
-                // All ten, the root, and a loop for each worker, each on a stack of another worker.
-                assert!(most <= 16 * workers, "{most} stacks with {workers} workers");
+    in_own_process(|| {
+        with_each(|rt| {
+            for _ in 0..scaled(1_000) {
+                rt.block_on(|| {
+                    let tasks: Vec<_> = (0..10).map(|_| spawn(|| yield_now().unwrap())).collect();
+                    tasks.into_iter().for_each(|task| task.join().unwrap());
+                });
             }
+            let (most, workers) = (rt.metrics().stacks_high_water, rt.workers());
+            // All ten, the root, and a loop for each worker, each on a stack of another worker.
+            assert!(most <= 16 * workers, "{most} stacks with {workers} workers");
         });
     });
 }
 
 #[test]
 fn queued_tasks_have_no_stacks() {
-    alone("queued_tasks_have_no_stacks", || {
-        within_seconds(60, || {
-            let rt = runtime(1);
+    in_own_process(|| {
+        with(&[1], |rt| {
             let count = scaled(200_000);
             rt.block_on(|| {
                 let before = proc::resident();
-                for _ in 0..count {
-                    spawn(|| ()).detach();
-                }
+                (0..count).for_each(|_| spawn(|| ()).detach());
                 let each = (proc::resident() - before) / count as u64;
                 println!("{each} B for each queued task");
                 assert!(each < 400 || common::SANITIZED, "{each} B for each queued task");

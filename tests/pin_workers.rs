@@ -11,12 +11,12 @@ use std::sync::mpsc::channel;
 
 /// The cores that the calling thread may run on.
 fn cores() -> BTreeSet<usize> {
-    // SAFETY: a plain set of bits, of which none is set.
+    // SAFETY: zeroes are an empty set of bits.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer and the size are those of the set.
     let status = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
     assert_eq!(status, 0);
-    // SAFETY: the set has so many bits.
+    // SAFETY: `core` is below the number of bits in the set.
     (0..libc::CPU_SETSIZE as usize).filter(|core| unsafe { libc::CPU_ISSET(*core, &set) }).collect()
 }
 
@@ -35,7 +35,7 @@ fn cores_of_workers(workers: usize, pin: bool) -> Vec<BTreeSet<usize>> {
 }
 
 #[test]
-fn pinned_workers_have_a_core_each_as_far_as_there_are_so_many() {
+fn pinned_workers_have_a_core_each_if_there_are_enough() {
     let ours = cores();
     for workers in [1, ours.len(), 2 * ours.len()] {
         let bound = cores_of_workers(workers, true);

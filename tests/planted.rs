@@ -79,13 +79,13 @@ fn planted_tsan() {
     unsafe impl Sync for Word {}
     impl Word {
         fn increment(&self) {
-            // SAFETY: as above, none.
+            // SAFETY: there is none: nothing guards the word. This is the fault.
             unsafe { *self.0.get() += 1 };
         }
     }
 
     let word = Word(std::cell::UnsafeCell::new(0));
-    // All are there at the same time, by what orders nothing.
+    // All threads write at the same time, and the counter orders nothing.
     let here = std::sync::atomic::AtomicU32::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {

@@ -1,5 +1,5 @@
-//! Random trees of tasks that wait, wake, join, are dropped and cut short by the runtime's end: whatever
-//! the mixture, all comes to an end, and everything that was captured, bound or returned is dropped.
+//! Random trees of tasks that wait, wake, join, are dropped and cut short by the runtime's end. All tasks end,
+//! and everything that was captured, bound or returned is dropped.
 
 mod common;
 
@@ -11,7 +11,6 @@ use cygnet::{
     yield_now, yield_to,
 };
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 static BOUND: TaskLocal<Bound> = TaskLocal::new();
 
@@ -22,18 +21,12 @@ struct Bound {
 /// What all tasks of a round share.
 #[derive(Clone, Default)]
 struct Round {
-    /// Tasks that wait, or have waited, for anybody to wake them.
+    /// Tasks that wait, or have waited, for any other task to wake them.
     parked: Arc<Mutex<Vec<Unparker>>>,
     drops: Drops,
-    guards: Arc<AtomicUsize>,
 }
 
 impl Round {
-    fn guard(&self) -> Guard {
-        self.guards.fetch_add(1, Ordering::Relaxed);
-        self.drops.guard()
-    }
-
     fn wake_one(&self) -> bool {
         let woken = self.parked.lock().unwrap().pop();
         woken.inspect(Unparker::unpark).is_some()
@@ -46,7 +39,7 @@ fn work(round: &Round, seed: u64, depth: u32) -> Guard {
     let mut children: Vec<Task<Guard>> = Vec::new();
     for _ in 0..random.below(6) {
         let child = {
-            let (round, seed, captured) = (round.clone(), random.seed(), round.guard());
+            let (round, seed, captured) = (round.clone(), random.seed(), round.drops.guard());
             move || {
                 let _captured = captured;
                 work(&round, seed, depth.saturating_sub(1))
@@ -79,7 +72,7 @@ fn work(round: &Round, seed: u64, depth: u32) -> Guard {
             }),
             11 => drop(children.last().map(yield_to)),
             12 => {
-                let bound = Bound { _guard: round.guard() };
+                let bound = Bound { _guard: round.drops.guard() };
                 drop(BOUND.scope(bound, || spawn(child).join()));
             }
             _ => drop(children.pop().map(Task::join)),
@@ -90,7 +83,7 @@ fn work(round: &Round, seed: u64, depth: u32) -> Guard {
             let _ = child.join();
         }
     }
-    round.guard()
+    round.drops.guard()
 }
 
 #[test]
@@ -113,8 +106,7 @@ fn random_trees_of_tasks_that_are_cut_short_anywhere_end_and_drop_everything() {
                 }
                 drop(rt);
                 round.parked.lock().unwrap().clear();
-                let made = round.guards.load(Ordering::Relaxed);
-                assert_eq!(round.drops.count(), made, "round {number} with {workers} workers");
+                assert_eq!(round.drops.left(), 0, "round {number} with {workers} workers");
             }
         });
     }

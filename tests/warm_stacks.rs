@@ -1,4 +1,4 @@
-//! Stacks that lie warm in a worker's pool when no more can be had: they are given up for those who need one.
+//! Warm stacks in a worker's pool are given up for tasks that need a stack when there are no more.
 
 mod common;
 
@@ -32,16 +32,10 @@ fn warm_stacks_of_an_idle_worker_serve_a_starving_one() {
     within(|| {
         let rt = runtime(2, 3);
         for _ in 0..50 {
-            let count = rt.block_on(|| {
-                let tasks: Vec<_> = (0..20)
-                    .map(|i| {
-                        spawn(move || {
-                            yield_now().unwrap();
-                            i
-                        })
-                    })
-                    .collect();
-                tasks.into_iter().map(|task| task.join().unwrap()).sum::<u32>()
+            let count: u32 = rt.block_on(|| {
+                let yields = |i| spawn(move || yield_now().map(|()| i).unwrap());
+                let tasks: Vec<_> = (0..20).map(yields).collect();
+                tasks.into_iter().map(|task| task.join().unwrap()).sum()
             });
             assert_eq!(count, 190);
         }

@@ -1,5 +1,5 @@
-//! Tests that need a process of their own: they change limits or handlers, measure the process, or end
-//! it by a signal. Such a test runs the test binary again for itself alone.
+//! Tests that need a process of their own, since they change limits or handlers, measure the process, or end it
+//! by a signal. Such a test runs the test binary again for itself alone.
 //!
 //! The library's own tests include this file, too.
 
@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 const ROLE: &str = "CYGNET_TEST_ROLE";
 
-/// In the child: the role it was started for.
+/// In the child: the role that it was started for.
 pub(crate) fn role() -> Option<String> {
     env::var(ROLE).ok()
 }
@@ -29,7 +29,8 @@ pub(crate) fn rerun(name: &str, role: &str) -> Output {
     run(&mut command(name, role))
 }
 
-/// Runs a `command` to its end. One whose name is that of no test runs nothing, which the harness calls a success: it fails here.
+/// Runs a `command` to its end. If no test has its name, the harness runs nothing and calls that a success,
+/// but this function fails.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap();
@@ -39,24 +40,27 @@ pub(crate) fn run(command: &mut Command) -> Output {
     output
 }
 
-/// The command of `rerun`. Who does not pass it to `run` has to see by other means that the test was run.
-pub(crate) fn command(name: &str, role: &str) -> Command {
-    let binary = env::current_exe().unwrap();
-    // The tests of another architecture run in an emulator, which the child needs as well.
+/// The command that runs a binary. A binary of another architecture runs in an emulator.
+pub(crate) fn command_of(binary: impl Into<OsString>) -> Command {
     let arch = env::consts::ARCH.to_ascii_uppercase();
     let runner = env::var(format!("CARGO_TARGET_{arch}_UNKNOWN_LINUX_GNU_RUNNER"));
-    let mut words: Vec<OsString> =
-        runner.iter().flat_map(|runner| runner.split_whitespace()).map(OsString::from).collect();
-    words.push(binary.into());
-    let mut command = Command::new(&words[0]);
+    let words = runner.iter().flat_map(|runner| runner.split_whitespace()).map(OsString::from);
+    let mut words = words.chain([binary.into()]);
+    let mut command = Command::new(words.next().expect("at least the binary"));
+    command.args(words);
     command
-        .args(&words[1..])
+}
+
+/// The command of `rerun`. A caller that does not pass it to `run` has to make sure that the test was run.
+pub(crate) fn command(name: &str, role: &str) -> Command {
+    let mut command = command_of(env::current_exe().unwrap());
+    command
         .args(["--exact", name, "--nocapture", "--test-threads=1", "--include-ignored"])
         .env(ROLE, role);
     command
 }
 
-/// Runs `body` in a process of its own, as the test `name`, and passes its failure on.
+/// Runs `body` in a process of its own, as the test `name`, and fails if it fails.
 #[track_caller]
 pub(crate) fn alone(name: &str, body: impl FnOnce()) {
     if role().is_some() {
@@ -72,7 +76,7 @@ pub(crate) fn alone(name: &str, body: impl FnOnce()) {
     print!("{said}");
 }
 
-/// As `alone`, for what leaks on purpose: no search for leaks is told of it.
+/// As `alone`, for a body that leaks on purpose: no search for leaks is told of it.
 #[track_caller]
 pub(crate) fn alone_and_leaking(name: &str, body: impl FnOnce()) {
     alone(name, || {

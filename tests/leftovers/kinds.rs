@@ -1,4 +1,4 @@
-//! Waits of all kinds, that end without what they wait for.
+//! Waits of all kinds that end without success.
 
 use cygnet::ring;
 use cygnet::ring::sequence::{MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup};
@@ -23,7 +23,7 @@ fn lose() {
     park().unwrap_err();
 }
 
-/// Locks it as a future does, which is none of the calling task.
+/// Locks the mutex by a future, so that the calling task is not the owner.
 pub fn held(mutex: &Mutex<()>) -> AsyncMutexGuard<'_, ()> {
     let mut context = Context::from_waker(Waker::noop());
     match std::pin::pin!(mutex.lock_async()).poll(&mut context) {
@@ -61,7 +61,7 @@ pub const WAITS: [(&str, fn()); 25] = [
     }),
     ("an inner time limit", || {
         let _ = timeout(LONG, || {
-            // What comes from above is not ignored by the scope of the limit in it.
+            // The scope of the inner limit does not ignore a cancel from above.
             let _ = ignore_cancellation(|| timeout(SHORT, || sleep(LONG)).is_err());
             sleep(LONG)
         });
@@ -79,8 +79,7 @@ pub const WAITS: [(&str, fn()); 25] = [
     }),
     ("a semaphore", || {
         let semaphore = Semaphore::new(1);
-        assert!(semaphore.acquire_many(2).is_err());
-        assert!(semaphore.acquire_timeout(2, LONG).is_err());
+        assert!(semaphore.acquire_many(2).is_err() && semaphore.acquire_timeout(2, LONG).is_err());
     }),
     ("an event", || {
         let event = Event::new();
@@ -191,11 +190,11 @@ pub const WAITS: [(&str, fn()); 25] = [
     ("a future of a cancel", || {
         let other = spawn(lose);
         let [first, second] = [(); 2].map(|()| other.cancel_handle().cancelled_async());
-        // A child of the calling task, it may be told between the wait's look at the task and its poll.
+        // A child of the calling task may be told between the wait's look at the task and its poll.
         assert!(!matches!(wait(first), Ok(None)));
         let mut second = std::pin::pin!(second);
         let mut context = Context::from_waker(Waker::noop());
-        // And when its handle is dropped it is cancelled, at the latest.
+        // The drop of its handle cancels it, at the latest.
         let _ = second.as_mut().poll(&mut context);
         drop(other);
     }),
@@ -244,7 +243,7 @@ pub fn a_future_that_is_dropped() {
     drop(task);
 }
 
-/// Of futures that wait all but one lose.
+/// All branches but one lose.
 pub fn branches_that_lose() {
     let (to, from) = bounded(0);
     let event = Event::new();

@@ -1,12 +1,13 @@
-//! What a wait leaves behind that was cut short, timed out, or lost: nothing. The allocator, the workers' counters and the
-//! timers are asked after a hundred such waits of each kind, and again after many more.
+//! A wait that was cut short, timed out, or lost leaves nothing behind. The tests ask the allocator, the
+//! workers' counters and the timers after a hundred such waits of each kind, and again after many more.
 
 #[path = "../common/mod.rs"]
 mod common;
 mod kinds;
 
-use common::rerun::{alone, alone_and_leaking};
-use common::{eventually, runtime, scaled_in_debug, within};
+use common::{
+    eventually, in_own_process, in_own_process_leaking, runtime, scaled_in_debug, with, within,
+};
 use cygnet::ring::sequence::{MultiProducerSequencer, SequenceBarrier};
 use cygnet::shutdown::Swansong;
 use cygnet::sync::{Barrier, Event, Mutex, Semaphore, bounded, broadcast, oneshot, watch};
@@ -21,24 +22,24 @@ use kinds::{
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
-/// Counts the allocations of the process that live.
+/// Counts the allocations of the process.
 struct Counting;
 
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 static MADE: AtomicIsize = AtomicIsize::new(0);
 
-// SAFETY: the system's, and a count.
+// SAFETY: the system's allocator, and counters that allocate nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(1, Ordering::Relaxed);
         MADE.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: passed on.
+        // SAFETY: the caller has promised a layout that is not empty.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         LIVE.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: passed on.
+        // SAFETY: the caller has promised memory of this allocator, which is the system's, and its layout.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -46,7 +47,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What is allocated once, whenever it is needed first.
+/// Allocations that are made once, when they are needed first.
 const SLACK: isize = 50;
 
 /// Calls `wait` in a task that is cancelled as soon as it waits, or before.
@@ -58,27 +59,33 @@ fn cancelled(wait: impl FnOnce() + Send + 'static) {
     assert!(matches!(joined, Ok(()) | Err(JoinError::NotStarted(_))), "{joined:?}");
 }
 
-/// Calls `wait` within a time limit that it does not keep.
+/// Calls `wait` within a time limit that ends it.
 fn timed_out(wait: impl FnOnce()) {
     assert!(timeout(SHORT, wait).is_err());
 }
 
-/// Nothing runs, and nothing is set.
+/// Returns whether no coroutine is left and no timer set.
 fn is_quiet(metrics: &Metrics) -> bool {
     metrics.workers.iter().all(|w| (w.coroutines, w.timers) == (0, 0))
 }
 
+/// Allocations that are alive.
 fn live() -> isize {
     LIVE.load(Ordering::Relaxed)
 }
 
-/// Does it so many times, and waits until nothing is under way.
+/// Allocations so far.
+fn made() -> isize {
+    MADE.load(Ordering::Relaxed)
+}
+
+/// Calls `wait` `rounds` times, and waits until nothing is under way.
 fn settled(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync) {
     rt.block_on(|| (0..rounds).for_each(|_| scope(|_| wait())));
     eventually(what, || is_quiet(&rt.metrics()));
 }
 
-/// Does it a hundred times, and then `rounds` times: the allocations that have become more.
+/// Calls `wait` a hundred times, and returns how many allocations are left by `rounds` further calls.
 fn left_by(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync) -> isize {
     settled(rt, 100, what, &wait);
     let before = live();
@@ -86,8 +93,8 @@ fn left_by(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync) -> i
     live() - before
 }
 
-/// As `left_by`, the last of a few times: what is needed only now, as a row for each slot of a timing wheel that a
-/// timer comes to, is there the next time, and a leak goes on.
+/// As `left_by`, the last of a few times. Things that are needed only now, such as a row for a slot of a timing
+/// wheel, are there the next time. A leak goes on.
 fn left_at_last(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync) -> isize {
     let mut left = left_by(rt, rounds, what, &wait);
     for _ in 0..3 {
@@ -100,7 +107,6 @@ fn left_at_last(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync)
 }
 
 fn leaves_nothing(kind: &str, wait: impl Fn() + Sync) {
-    // Each of them may take a time limit's time.
     let rounds = 200;
     within(|| {
         let rt = runtime(1);
@@ -109,8 +115,8 @@ fn leaves_nothing(kind: &str, wait: impl Fn() + Sync) {
         let stacks = rt.metrics().stacks;
         assert!(stacks < 100, "{kind}: {stacks} stacks");
     });
-    // Where tasks end on other workers than those that have spawned them, records lie in the pools of both, many of
-    // them at times. All has gone with the runtime.
+    // Tasks that end on another worker than their spawner's leave records in the pools of both, many at times.
+    // All records have gone with the runtime.
     for workers in [2, 8] {
         within(|| {
             settled(&runtime(workers), 10, kind, &wait);
@@ -124,8 +130,7 @@ fn leaves_nothing(kind: &str, wait: impl Fn() + Sync) {
 
 #[test]
 fn a_cancelled_wait_leaves_nothing_behind() {
-    common::real!("a process of its own");
-    alone("a_cancelled_wait_leaves_nothing_behind", || {
+    in_own_process(|| {
         for (kind, wait) in WAITS {
             leaves_nothing(kind, || cancelled(wait));
         }
@@ -134,19 +139,17 @@ fn a_cancelled_wait_leaves_nothing_behind() {
 
 #[test]
 fn a_wait_that_has_timed_out_leaves_nothing_behind() {
-    common::real!("a process of its own");
-    alone("a_wait_that_has_timed_out_leaves_nothing_behind", || {
+    in_own_process(|| {
         for (kind, wait) in WAITS {
             leaves_nothing(kind, || timed_out(wait));
         }
     });
 }
 
-/// All threads for calls that block may hang for as long as they like.
+/// The threads for blocking calls may hang for any time.
 #[test]
 fn a_call_that_is_cancelled_behind_one_that_hangs_leaves_nothing_behind() {
-    common::real!("a process of its own");
-    alone("a_call_that_is_cancelled_behind_one_that_hangs_leaves_nothing_behind", || {
+    in_own_process(|| {
         within(|| {
             let rt = Runtime::builder().workers(1).max_blocking_threads(1).build().unwrap();
             let (open, gate) = common::mpsc::channel::<()>();
@@ -176,8 +179,7 @@ fn a_call_that_is_cancelled_behind_one_that_hangs_leaves_nothing_behind() {
 
 #[test]
 fn a_wait_that_has_lost_leaves_nothing_behind() {
-    common::real!("a process of its own");
-    alone("a_wait_that_has_lost_leaves_nothing_behind", || {
+    in_own_process(|| {
         leaves_nothing("any", any_with_losers);
         leaves_nothing("all_fail_fast", all_with_a_failure);
         leaves_nothing("a future", a_future_that_is_dropped);
@@ -185,12 +187,11 @@ fn a_wait_that_has_lost_leaves_nothing_behind() {
     });
 }
 
-/// Two tasks that hand primitives to each other, so that each call has to wait.
+/// Two tasks hand primitives to each other, so that each call has to wait.
 #[test]
 fn a_wait_of_a_primitive_allocates_nothing() {
-    common::real!("a process of its own");
-    alone("a_wait_of_a_primitive_allocates_nothing", || {
-        within(|| {
+    in_own_process(|| {
+        with(&[1], |rt| {
             let rounds = 1_000;
             let (mutex, semaphore, barrier) = (Mutex::fifo(0), Semaphore::new(1), Barrier::new(2));
             let read = SequenceBarrier::<u8>::new();
@@ -206,7 +207,7 @@ fn a_wait_of_a_primitive_allocates_nothing() {
                     yield_now().unwrap();
                     drop(permit);
                     barrier.wait().unwrap();
-                    // The second one waits for room, and the first one until the second one has read.
+                    // The second task waits for room, and the first one until the second one has read.
                     let claim = sequencer.claim_one().unwrap();
                     let sequence = claim.range().start();
                     yield_now().unwrap();
@@ -215,31 +216,29 @@ fn a_wait_of_a_primitive_allocates_nothing() {
                     read.wait_until_published(sequence | 1).unwrap();
                 }
             };
-            let rt = runtime(1);
-            let made = || {
-                let (before, parked) = (MADE.load(Ordering::Relaxed), common::parks(&rt));
+            let allocated = || {
+                let (before, parked) = (made(), common::parks(rt));
                 rt.block_on(|| scope(|s| (0..2).for_each(|_| drop(s.spawn(visit)))));
-                let waits = common::parks(&rt) - parked;
+                let waits = common::parks(rt) - parked;
                 assert!(waits >= 4 * rounds, "{waits} waits");
-                MADE.load(Ordering::Relaxed) - before
+                made() - before
             };
-            // The rows of a timing wheel, and the tasks.
-            made();
-            let more = made();
+            // Allocates the rows of a timing wheel, and the tasks.
+            allocated();
+            let more = allocated();
             assert!(more < SLACK, "{more} allocations");
         });
     });
 }
 
-/// Where the places of guards are kept, they have room in nodes of a map, and not an allocation each.
+/// Kept places of guards have room in nodes of a map, instead of an allocation each.
 #[test]
-fn guards_whose_places_are_kept_allocate_less_than_one_time_in_four() {
-    common::real!("a process of its own");
-    alone("guards_whose_places_are_kept_allocate_less_than_one_time_in_four", || {
+fn guards_with_kept_places_allocate_less_than_one_time_in_four() {
+    in_own_process(|| {
         let swansong = Swansong::with_guard_report();
         let (rounds, mut guards) = (1_000, Vec::with_capacity(1_000));
-        let mut made = |at_once: bool| {
-            let before = MADE.load(Ordering::Relaxed);
+        let mut allocated = |at_once: bool| {
+            let before = made();
             for _ in 0..rounds {
                 guards.push(swansong.guard());
                 if !at_once {
@@ -247,58 +246,55 @@ fn guards_whose_places_are_kept_allocate_less_than_one_time_in_four() {
                 }
             }
             guards.clear();
-            MADE.load(Ordering::Relaxed) - before
+            made() - before
         };
-        made(true);
-        let (alone, together) = (made(false), made(true));
+        allocated(true);
+        let (alone, together) = (allocated(false), allocated(true));
         assert!(alone < SLACK, "{alone} allocations");
         assert!(together < rounds / 4, "{together} allocations");
         assert!(swansong.guard_report().is_empty());
     });
 }
 
-/// A oneshot is one allocation, and a broadcast and a watch have one for each value, with room for those that lie there.
+/// A oneshot is one allocation. A broadcast and a watch have one for each value.
 #[test]
 fn channels_allocate_no_more_than_they_say() {
-    common::real!("a process of its own");
-    alone("channels_allocate_no_more_than_they_say", || {
-        let rounds = 10_000;
-        let made = |round: &mut dyn FnMut()| {
-            let before = (MADE.load(Ordering::Relaxed), live());
-            (0..rounds).for_each(|_| round());
-            assert!(live() - before.1 < SLACK, "{} are left", live() - before.1);
-            MADE.load(Ordering::Relaxed) - before.0
-        };
-        let oneshots = made(&mut || {
-            let (to, mut from) = oneshot();
-            to.send(1).unwrap();
-            from.recv().unwrap();
-        });
-        assert!(oneshots - rounds < SLACK, "{oneshots} in {rounds} rounds");
-        let (to, mut from) = broadcast(8);
-        let mut other = from.clone();
-        let broadcasts = made(&mut || {
-            to.send(1).unwrap();
-            assert_eq!((from.recv(), other.recv()), (Ok(1), Ok(1)));
-        });
-        assert!(broadcasts - rounds < SLACK, "{broadcasts} in {rounds} rounds");
-        let (to, mut from) = watch(0);
-        let watches = made(&mut || {
-            to.send(1);
-            from.changed().unwrap();
-        });
-        assert!(watches - rounds < SLACK, "{watches} in {rounds} rounds");
+    in_own_process(|| {
+        let (to_all, mut first) = broadcast(8);
+        let mut second = first.clone();
+        let (to_watch, mut watching) = watch(0);
+        let rounds: [(&str, &mut dyn FnMut()); 3] = [
+            ("oneshot", &mut || {
+                let (to, mut from) = oneshot();
+                to.send(1).unwrap();
+                from.recv().unwrap();
+            }),
+            ("broadcast", &mut || {
+                to_all.send(1).unwrap();
+                assert_eq!((first.recv(), second.recv()), (Ok(1), Ok(1)));
+            }),
+            ("watch", &mut || {
+                to_watch.send(1);
+                watching.changed().unwrap();
+            }),
+        ];
+        const ROUNDS: isize = 10_000;
+        for (channel, round) in rounds {
+            let before = (made(), live());
+            (0..ROUNDS).for_each(|_| round());
+            let (made, left) = (made() - before.0, live() - before.1);
+            assert!(left < SLACK, "{channel}: {left} are left");
+            assert!(made - ROUNDS < SLACK, "{channel}: {made} in {ROUNDS} rounds");
+        }
     });
 }
 
-/// A task that waits for one of the primitives, and a cancel that ends it; so often that the least that is left each time
-/// would be seen.
+/// Tasks wait for a primitive, and a cancel ends them, so often that the smallest leftover would be seen.
 #[test]
 fn a_million_cancelled_waits_leave_nothing() {
-    common::real!("a process of its own");
     const EACH: usize = 1_000;
     const PRIMITIVES: usize = 7;
-    alone("a_million_cancelled_waits_leave_nothing", || {
+    in_own_process(|| {
         let times = scaled_in_debug(1_000_000).div_ceil(EACH * PRIMITIVES);
         let (mutex, event, semaphore) = (Mutex::new(()), Event::new(), Semaphore::new(0));
         let ((_to, empty), (full, _from)) = (bounded::<u8>(4), bounded(1));
@@ -323,7 +319,7 @@ fn a_million_cancelled_waits_leave_nothing() {
             };
             scope(|s| {
                 (0..EACH).for_each(|_| drop(s.spawn(begin_and_wait)));
-                // The only worker: each one waits when the next one begins, or this one goes on.
+                // There is one worker, so each task waits when the next one begins, or this one goes on.
                 while begun.load(Ordering::Relaxed) < EACH {
                     yield_now().unwrap();
                 }
@@ -333,7 +329,7 @@ fn a_million_cancelled_waits_leave_nothing() {
         within(|| {
             let rt = runtime(1);
             let left = rt.block_on(|| {
-                // Memory that is kept for the next ones.
+                // Fills the pools.
                 waits.into_iter().for_each(round);
                 let before = live();
                 (0..times).for_each(|_| waits.into_iter().for_each(round));
@@ -346,11 +342,10 @@ fn a_million_cancelled_waits_leave_nothing() {
     });
 }
 
-/// What is forgotten does stay, and is seen here.
+/// The negative control.
 #[test]
 fn a_leak_is_seen() {
-    common::real!("a process of its own");
-    alone_and_leaking("a_leak_is_seen", || {
+    in_own_process_leaking(|| {
         let before = live();
         let rt = runtime(2);
         let forget = || {
@@ -366,7 +361,7 @@ fn a_leak_is_seen() {
 
 #[test]
 fn a_handle_that_outlives_its_runtime_keeps_no_records() {
-    alone("a_handle_that_outlives_its_runtime_keeps_no_records", || {
+    in_own_process(|| {
         within(|| {
             let rt = runtime(2);
             let before = live();

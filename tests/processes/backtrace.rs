@@ -1,6 +1,6 @@
 //! A backtrace that is captured in a task shows the task's own frames, and ends.
 
-use crate::common::{self, with, with_each};
+use crate::common::{self, task_on_each, with, with_each};
 use cygnet::{blocking, scope, spawn, yield_now};
 use std::backtrace::Backtrace;
 
@@ -19,12 +19,12 @@ fn recursive_of_the_test(depth: usize) -> String {
 
 /// The trace has the test's frames, as often as they were called, and an end.
 fn assert_whole(trace: &str, recursions: usize) {
-    // With or without the path of the module, as the debug information has it.
+    // The debug information has the module's path, or does not.
     let frames_of = |name| trace.lines().filter(|line| line.ends_with(name)).count();
     assert_eq!(frames_of("innermost_of_the_test"), 1, "{trace}");
     assert_eq!(frames_of("recursive_of_the_test"), recursions, "{trace}");
     let frames = trace.lines().filter(|line| line.trim_start().starts_with(char::is_numeric));
-    // A trace that does not end is cut by nobody: it would go on through garbage.
+    // A trace without an end would go on through garbage.
     assert!(frames.count() < 200 + recursions, "{trace}");
     assert!(trace.contains("trampoline"), "it does not come to the coroutine's root:\n{trace}");
 }

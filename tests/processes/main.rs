@@ -1,4 +1,4 @@
-//! What a process shows to those outside: backtraces, how it dies of a fault, and the examples, as a user runs them.
+//! The process as its users see it: backtraces, the end by a fault or a filter, and the examples.
 
 #[path = "../common/mod.rs"]
 mod common;

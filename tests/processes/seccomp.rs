@@ -1,22 +1,21 @@
-//! What becomes of a process whose system calls are refused by a filter. Each test installs one, which
-//! stays, and so runs itself again in a process of its own.
+//! Processes whose system calls a filter refuses. A filter stays, so each test installs it in a process of its
+//! own.
 
-use crate::common::rerun::{alone, rerun, role};
-use crate::common::{self, emulated};
+use crate::common::{emulated, in_child, in_own_process, runtime, with};
 use cygnet::Runtime;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 
-/// Refuses a system call to all threads of the process from now on: in each case, or where its third
-/// argument is this number.
+/// Refuses a system call to all threads of the process from now on, always or if its third argument is this
+/// number.
 fn refuse(call: libc::c_long, third: Option<u32>) {
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
-    // What a filter sees begins with the number of the call. The arguments are 8 bytes each.
+    // The data of a filter begin with the number of the call. The arguments are 8 bytes each.
     const CALL: u32 = std::mem::offset_of!(libc::seccomp_data, nr) as u32;
     const THIRD: u32 = std::mem::offset_of!(libc::seccomp_data, args) as u32 + 16;
-    // Goes on with the next step if it is equal, and else passes over so many.
+    // Goes on with the next step if `k` is equal, and otherwise skips `jf` steps.
     let unless = |k, jf| libc::sock_filter { code: IF_EQUAL, jt: 0, jf, k };
     let step = |code, k| libc::sock_filter { code, jt: 0, jf: 0, k };
     let call = [step(LOAD, CALL), unless(call as u32, if third.is_some() { 3 } else { 1 })];
@@ -55,34 +54,32 @@ fn work(rt: &Runtime) {
 
 #[test]
 fn a_runtime_that_is_built_where_membarrier_is_refused_does_without() {
-    common::real!("it is about the kernel");
     if emulated() {
         return; // the emulator has no filters
     }
-    alone("seccomp::a_runtime_that_is_built_where_membarrier_is_refused_does_without", || {
+    in_own_process(|| {
         refuse_membarrier();
-        work(&common::runtime(2));
+        work(&runtime(2));
     });
 }
 
 #[test]
 fn a_process_in_which_membarrier_is_refused_later_aborts_with_a_sentence() {
-    common::real!("it is about the kernel");
     if emulated() {
         return; // the emulator has no filters
     }
-    if role().is_some() {
-        let rt = common::runtime(2);
+    let body = || {
+        let rt = runtime(2);
         work(&rt);
         refuse_membarrier();
-        // SAFETY: takes an integer. A process that hangs is to end by another signal than one that aborts.
+        // A process that hangs is to end by another signal than one that aborts.
+        // SAFETY: takes an integer.
         unsafe { libc::alarm(30) };
         loop {
             work(&rt);
         }
-    }
-    let name = "seccomp::a_process_in_which_membarrier_is_refused_later_aborts_with_a_sentence";
-    let output = rerun(name, "child");
+    };
+    let Some(output) = in_child(body) else { return };
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{said}");
     assert!(said.contains("cygnet: the kernel refuses membarrier(2)"), "{said}");
@@ -90,32 +87,26 @@ fn a_process_in_which_membarrier_is_refused_later_aborts_with_a_sentence() {
 }
 
 #[test]
-fn a_runtime_to_which_guard_markers_are_refused_later_guards_its_stacks_all_the_same() {
-    common::real!("it is about the kernel");
+fn a_runtime_to_which_guard_markers_are_refused_later_still_guards_its_stacks() {
     if emulated() {
         return; // the emulator has no filters
     }
     const MADV_GUARD_INSTALL: u32 = 102;
     /// More than a worker keeps warm.
     const TASKS: usize = 200;
-    let name = "seccomp::a_runtime_to_which_guard_markers_are_refused_later_guards_its_stacks_all_the_same";
-    let show = || {
-        let rt = common::runtime(2);
-        work(&rt);
-        refuse(libc::SYS_madvise, Some(MADV_GUARD_INSTALL));
-        refuse(libc::SYS_process_madvise, None);
-        rt.block_on(|| {
-            // Each has a stack of its own while it waits for the others.
+    in_own_process(|| {
+        with(&[2], |rt| {
+            work(rt);
+            refuse(libc::SYS_madvise, Some(MADV_GUARD_INSTALL));
+            refuse(libc::SYS_process_madvise, None);
+            // Each task has a stack of its own while it waits for the others.
             let all = Arc::new(cygnet::sync::Barrier::new(TASKS));
-            let meet = || {
+            let meet = |_| {
                 let all = all.clone();
-                cygnet::spawn(move || all.wait().is_ok())
+                rt.spawn(move || all.wait().is_ok())
             };
-            let tasks: Vec<_> = (0..TASKS).map(|_| meet()).collect();
-            for task in tasks {
-                assert!(task.join().unwrap());
-            }
+            let tasks: Vec<_> = (0..TASKS).map(meet).collect();
+            assert!(tasks.into_iter().all(|task| task.join().unwrap()));
         });
-    };
-    alone(name, || common::within(show));
+    });
 }

@@ -18,7 +18,7 @@ mod types;
 
 use common::choices;
 use common::rerun::{command, rerun, role, run};
-use cygnet::sim::{self, Options, Reason};
+use cygnet::sim::{self, Machine, Measured, Options, Reason};
 use cygnet::sync::{Event, Mutex};
 use cygnet::{Runtime, par, scope, sleep, spawn, timeout, yield_now};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,7 +29,18 @@ fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).build().unwrap()
 }
 
-/// A bit of all.
+/// Runs `f` in a task of a runtime on a machine, and returns its result with what was measured.
+fn on_machine<R: Send>(
+    machine: &Machine,
+    workers: usize,
+    f: impl FnOnce() -> R + Send,
+) -> (R, Measured) {
+    let mut result = None;
+    let measured = machine.run(|| result = Some(runtime(workers).block_on(f))).unwrap();
+    (result.expect("the run has ended"), measured)
+}
+
+/// A bit of everything.
 fn program() {
     let rt = runtime(3);
     let sum = rt.block_on(|| {

@@ -1,8 +1,10 @@
-//! What thieves do with their loot.
+//! Stealing: how tasks are shared out, offered, taken and started.
 
+use crate::common::Drops;
+use crate::{on_machine, runtime};
 use cygnet::sim::{self, Machine, Options, check};
 use cygnet::sync::{Barrier, Event, bounded};
-use cygnet::{Runtime, scope, spawn, task, yield_now};
+use cygnet::{scope, spawn, task, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,16 +12,15 @@ use std::time::Duration;
 const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// With many workers tasks were passed from thief to thief: runs of these seeds had not come to their ends after two million steps, one of a similar program
-/// not after two hundred million.
+/// With many workers, tasks were passed from thief to thief: runs of these seeds had not ended after two million
+/// steps.
 #[test]
 fn a_task_is_not_stolen_for_ever_with_many_workers() {
     for seed in [32, 34, 36, 40] {
         let options = Options::new().seeds(seed..seed + 1).most_steps(2_000_000);
         check(&options, || {
-            let rt = Runtime::builder().workers(32).build().unwrap();
             let ended = AtomicUsize::new(0);
-            rt.block_on(|| {
+            runtime(32).block_on(|| {
                 scope(|s| {
                     for turns in 0..10 {
                         let ended = &ended;
@@ -36,15 +37,13 @@ fn a_task_is_not_stolen_for_ever_with_many_workers() {
     }
 }
 
-/// With as many tasks as they like to have, none of them starts another one before it has stood back for a while. They stole a task from each other meanwhile,
-/// and began to stand back anew each time: runs took up to half a million steps.
+/// Workers that have enough tasks stand back for a while before they start another one. They stole a task from
+/// each other meanwhile, and began to stand back anew each time: runs took up to half a million steps.
 #[test]
-fn a_task_is_started_in_the_end_by_one_of_those_who_stand_back() {
-    let options = Options::new().seeds(0..300).most_steps(450_000);
-    check(&options, || {
-        let rt = Runtime::builder().workers(3).build().unwrap();
+fn a_task_is_started_in_the_end_by_a_worker_that_stands_back() {
+    check(&Options::new().seeds(0..300).most_steps(450_000), || {
         let (begun, go) = (AtomicUsize::new(0), Event::new());
-        rt.block_on(|| {
+        runtime(3).block_on(|| {
             scope(|s| {
                 for i in 0..120 {
                     s.spawn(|| {
@@ -62,33 +61,27 @@ fn a_task_is_started_in_the_end_by_one_of_those_who_stand_back() {
     });
 }
 
-/// So many tasks of one place that meet as soon as they have started, and compute afterwards; how long that takes.
-fn meet_and_compute(cores: usize, tasks: usize, time: Duration, seed: u64) -> (Duration, u64) {
-    let mut took = Duration::ZERO;
-    let measured = Machine::new(cores).seed(seed).run(|| {
-        let rt = Runtime::builder().workers(cores).build().unwrap();
+/// Returns how long tasks of one place take that meet as soon as they have started, and then compute.
+fn meet_and_compute(cores: usize, tasks: usize, time: Duration, seed: u64) -> Duration {
+    let machine = Machine::new(cores).seed(seed);
+    let (took, _) = on_machine(&machine, cores, || {
         let start = sim::now();
-        rt.block_on(|| {
-            let all_are_here = Barrier::new(tasks);
-            scope(|s| {
-                for _ in 0..tasks {
-                    s.spawn(|| {
-                        all_are_here.wait().unwrap();
-                        sim::compute(time);
-                    });
-                }
-            });
-        });
-        took = sim::now() - start;
+        let all_are_here = Barrier::new(tasks);
+        let meet_and_compute = || {
+            all_are_here.wait().unwrap();
+            sim::compute(time);
+        };
+        scope(|s| (0..tasks).for_each(|_| _ = s.spawn(meet_and_compute)));
+        sim::now() - start
     });
-    (took, measured.unwrap().wakes())
+    took
 }
 
 #[test]
 fn tasks_that_wait_before_they_compute_are_shared_out_evenly() {
     for cores in [2, 4, 8] {
         for seed in 0..8 {
-            let (took, _) = meet_and_compute(cores, 2 * cores, 10 * MS, seed);
+            let took = meet_and_compute(cores, 2 * cores, 10 * MS, seed);
             // Two each; a third one somewhere would make it 30 ms.
             assert!(took < 22 * MS, "{took:?} on {cores} cores, seed {seed}");
         }
@@ -97,206 +90,178 @@ fn tasks_that_wait_before_they_compute_are_shared_out_evenly() {
 
 #[test]
 fn two_that_may_be_a_pair_stay_together() {
-    let (took, _) = meet_and_compute(2, 2, 10 * MS, 0);
+    let took = meet_and_compute(2, 2, 10 * MS, 0);
     assert!(took > 20 * MS, "{took:?}");
 }
 
 /// Tasks that live for less than it takes to wake a worker are not spread, once that is known.
 #[test]
-fn tasks_of_short_lives_wake_nobody() {
+fn tasks_of_short_lives_wake_no_worker() {
     const ROUNDS: u64 = 300;
-    let machine = Machine::new(4);
-    let measured = machine.run(|| {
-        let rt = Runtime::builder().workers(4).build().unwrap();
-        rt.block_on(|| {
-            for _ in 0..ROUNDS {
-                let all_are_here = Barrier::new(8);
-                scope(|s| {
-                    for _ in 0..8 {
-                        s.spawn(|| _ = all_are_here.wait().unwrap());
-                    }
-                });
-            }
-        });
+    let ((), measured) = on_machine(&Machine::new(4), 4, || {
+        for _ in 0..ROUNDS {
+            let all_are_here = Barrier::new(8);
+            scope(|s| (0..8).for_each(|_| _ = s.spawn(|| _ = all_are_here.wait().unwrap())));
+        }
     });
-    let wakes = measured.unwrap().wakes();
+    let wakes = measured.wakes();
     assert!(wakes < ROUNDS / 2, "{wakes} wake-ups in {ROUNDS} rounds");
 }
 
-/// On two workers, again and again: 500 values pass through four stages, which compute for 10 us, between a source and
-/// a sink, which do not. In how many of eight rounds more than two stages are on one worker.
+/// On two workers, 500 values pass through four stages, which compute for 10 us, between a source and a sink,
+/// which do not compute. Returns in how many of eight rounds one worker has more than two stages.
 fn uneven_pipelines(seed: u64) -> usize {
-    let mut uneven = 0;
-    let measured = Machine::new(2).seed(seed).run(|| {
-        let rt = Runtime::builder().workers(2).build().unwrap();
-        rt.block_on(|| {
-            for _ in 0..8 {
-                let start = sim::now();
-                let (to, mut from) = bounded(64);
-                let source = move || (0..500).for_each(|value| to.send(value).unwrap());
-                let mut tasks: Vec<Box<dyn FnOnce() + Send>> = vec![Box::new(source)];
-                for _ in 0..4 {
-                    let (to, next) = bounded(64);
-                    let from = std::mem::replace(&mut from, next);
-                    tasks.push(Box::new(move || {
-                        while let Ok(value) = from.recv() {
-                            sim::compute(10 * US);
-                            to.send(value).unwrap();
-                        }
-                    }));
+    let round = || {
+        let start = sim::now();
+        let (to, mut from) = bounded(64);
+        let source = move || (0..500).for_each(|value| to.send(value).unwrap());
+        let mut tasks: Vec<Box<dyn FnOnce() + Send>> = vec![Box::new(source)];
+        for _ in 0..4 {
+            let (to, next) = bounded(64);
+            let from = std::mem::replace(&mut from, next);
+            tasks.push(Box::new(move || {
+                while let Ok(value) = from.recv() {
+                    sim::compute(10 * US);
+                    to.send(value).unwrap();
                 }
-                tasks.push(Box::new(move || while from.recv().is_ok() {}));
-                scope(|s| {
-                    let tasks: Vec<_> = tasks.into_iter().map(|task| s.spawn(task)).collect();
-                    tasks.into_iter().for_each(|task| task.join().unwrap());
-                });
-                // With three it takes 15 ms.
-                uneven += usize::from(sim::now() - start > 12 * MS);
-            }
+            }));
+        }
+        tasks.push(Box::new(move || while from.recv().is_ok() {}));
+        scope(|s| {
+            let tasks: Vec<_> = tasks.into_iter().map(|task| s.spawn(task)).collect();
+            tasks.into_iter().for_each(|task| task.join().unwrap());
         });
-    });
-    measured.unwrap();
-    uneven
+        // With three stages on a worker a round takes 15 ms.
+        sim::now() - start > 12 * MS
+    };
+    let machine = Machine::new(2).seed(seed);
+    on_machine(&machine, 2, || (0..8).filter(|_| round()).count()).0
 }
 
-/// Neighbours are begun by the same worker, so the two that compute nothing are not beside each other.
+/// The same worker begins neighbours, so the two stages that compute nothing are not beside each other.
 #[test]
 fn a_pipeline_whose_ends_compute_nothing_is_shared_evenly() {
     let uneven: usize = (0..8).map(uneven_pipelines).sum();
     assert!(uneven <= 6, "{uneven} of 64");
 }
 
-/// A worker that has its share offers the others theirs. If they compute for long it starts them itself.
+/// A worker that has its share offers the other tasks. If the other workers compute for long it starts them
+/// itself.
 #[test]
-fn tasks_that_nobody_comes_to_take_are_started_where_they_are() {
+fn offered_tasks_that_are_not_taken_are_started_where_they_are() {
     for seed in 0..8 {
-        let mut took = Duration::ZERO;
-        let measured = Machine::new(2).seed(seed).run(|| {
-            let rt = Runtime::builder().workers(2).build().unwrap();
-            let (begun, all_are_here) = (AtomicUsize::new(0), Barrier::new(8));
-            rt.block_on(|| {
-                scope(|s| {
-                    s.spawn(|| {
-                        begun.fetch_add(1, Ordering::Relaxed);
-                        sim::compute(1_000 * MS);
-                    });
-                    while begun.load(Ordering::Relaxed) == 0 {
-                        sim::compute(US);
-                    }
-                    let start = sim::now();
-                    scope(|s| {
-                        (0..8).for_each(|_| _ = s.spawn(|| _ = all_are_here.wait().unwrap()))
-                    });
-                    took = sim::now() - start;
+        let (begun, all_are_here) = (AtomicUsize::new(0), Barrier::new(8));
+        let (took, _) = on_machine(&Machine::new(2).seed(seed), 2, || {
+            scope(|s| {
+                s.spawn(|| {
+                    begun.fetch_add(1, Ordering::Relaxed);
+                    sim::compute(1_000 * MS);
                 });
-            });
+                while begun.load(Ordering::Relaxed) == 0 {
+                    sim::compute(US);
+                }
+                let start = sim::now();
+                scope(|s| (0..8).for_each(|_| _ = s.spawn(|| _ = all_are_here.wait().unwrap())));
+                sim::now() - start
+            })
         });
-        measured.unwrap();
         assert!(took < 10 * MS, "{took:?}, seed {seed}");
     }
 }
 
 /// A worker stands back for one that computes for a second, and its own task is woken again and again meanwhile.
 #[test]
-fn a_task_is_started_in_the_end_also_if_its_worker_is_interrupted() {
+fn a_task_is_started_in_the_end_although_its_worker_is_interrupted() {
     for gap in [100 * US, 300 * US, 700 * US] {
-        let mut took = Duration::ZERO;
-        let measured = Machine::new(3).run(|| took = start_of_a_late_task(gap));
-        measured.unwrap();
+        let (took, _) = on_machine(&Machine::new(3), 2, || start_of_a_late_task(gap));
         assert!(took < 10 * MS, "{took:?} with an interruption each {gap:?}");
     }
 }
 
-/// Five tasks of a place: some compute on the other worker, and one here echoes what comes from outside each `gap`. How
-/// long a sixth one waits for its start.
+/// Five tasks of a place: some compute on the other worker, and one here echoes pings that come from outside each
+/// `gap`. Returns how long a sixth task waits for its start.
 fn start_of_a_late_task(gap: Duration) -> Duration {
-    let rt = Runtime::builder().workers(2).build().unwrap();
-    rt.block_on(|| {
-        let me = sim::thread::current().id();
-        let (go, done, begun) = (Event::new(), AtomicBool::new(false), AtomicUsize::new(0));
-        let (pings, pinged) = bounded(64);
-        let run = |late: bool| {
-            begun.fetch_add(1, Ordering::Relaxed);
-            go.wait().unwrap();
-            if sim::thread::current().id() != me {
-                sim::compute(1_000 * MS);
-            } else if !late {
-                while !done.load(Ordering::Relaxed) && pinged.recv().is_ok() {
-                    sim::compute(5 * US);
-                }
+    let me = sim::thread::current().id();
+    let (go, done, begun) = (Event::new(), AtomicBool::new(false), AtomicUsize::new(0));
+    let (pings, pinged) = bounded(64);
+    let run = |late: bool| {
+        begun.fetch_add(1, Ordering::Relaxed);
+        go.wait().unwrap();
+        if sim::thread::current().id() != me {
+            sim::compute(1_000 * MS);
+        } else if !late {
+            while !done.load(Ordering::Relaxed) && pinged.recv().is_ok() {
+                sim::compute(5 * US);
             }
-        };
-        sim::thread::scope(|threads| {
-            threads.spawn(|| {
-                while !done.load(Ordering::Relaxed) {
-                    let _ = pings.try_send(());
-                    sim::thread::sleep(gap);
-                }
-            });
-            scope(|s| {
-                let run = &run;
-                let spawn = |late| _ = s.spawn(move || run(late));
-                (0..5).for_each(|_| spawn(false));
-                while begun.load(Ordering::Relaxed) < 5 {
-                    cygnet::sleep(100 * US).unwrap();
-                }
-                go.set();
-                cygnet::sleep(5 * MS).unwrap();
-                let start = sim::now();
-                spawn(true);
-                while begun.load(Ordering::Relaxed) < 6 {
-                    cygnet::sleep(50 * US).unwrap();
-                }
-                let took = sim::now() - start;
-                done.store(true, Ordering::Relaxed);
-                pings.close();
-                took
-            })
+        }
+    };
+    let sleep_until_begun = |count, nap: Duration| {
+        while begun.load(Ordering::Relaxed) < count {
+            cygnet::sleep(nap).unwrap();
+        }
+    };
+    sim::thread::scope(|threads| {
+        threads.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let _ = pings.try_send(());
+                sim::thread::sleep(gap);
+            }
+        });
+        scope(|s| {
+            let run = &run;
+            let spawn = |late| _ = s.spawn(move || run(late));
+            (0..5).for_each(|_| spawn(false));
+            sleep_until_begun(5, 100 * US);
+            go.set();
+            cygnet::sleep(5 * MS).unwrap();
+            let start = sim::now();
+            spawn(true);
+            sleep_until_begun(6, 50 * US);
+            let took = sim::now() - start;
+            done.store(true, Ordering::Relaxed);
+            pings.close();
+            took
         })
     })
 }
 
-/// A worker whose own task is woken each few microseconds takes its part of what the other one has to do.
+/// A worker whose own task is woken each few microseconds takes its part of the other worker's tasks.
 #[test]
 fn a_worker_steals_between_wake_ups_of_its_own() {
     for gap in [4 * US, 16 * US] {
         let mut took = Duration::ZERO;
-        let measured = Machine::new(3).run(|| took = beside_wake_ups(gap));
-        measured.unwrap();
+        Machine::new(3).run(|| took = beside_wake_ups(gap)).unwrap();
         // It takes 20 ms if one worker computes alone.
         assert!(took < 15 * MS, "{took:?} with a wake-up each {gap:?}");
     }
 }
 
-/// 200 tasks of 100 us on one worker, while a task on the other one is woken each `gap`; how long they take.
+/// Returns how long 200 tasks of 100 us on one worker take, while a task on the other worker is woken each `gap`.
 fn beside_wake_ups(gap: Duration) -> Duration {
-    let rt = Runtime::builder().workers(2).build().unwrap();
-    let (stop, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let rt = runtime(2);
+    let [stop, begun] = &[(); 2].map(|()| Arc::new(AtomicBool::new(false)));
     let (pings, pinged) = bounded(64);
-    let thread = {
-        let stop = Arc::clone(&stop);
-        sim::thread::spawn(move || {
-            while !stop.load(Ordering::Relaxed) {
-                let _ = pings.send(());
-                sim::compute(gap);
-            }
-        })
-    };
-    let compute = {
-        let begun = Arc::clone(&begun);
-        rt.spawn(move || {
-            while !begun.load(Ordering::Relaxed) {
-                sim::compute(US);
-            }
-            sim::compute(200 * US);
-            let start = sim::now();
-            scope(|s| (0..200).for_each(|_| _ = s.spawn(|| sim::compute(100 * US))));
-            sim::now() - start
-        })
-    };
+    let stops = Arc::clone(stop);
+    let thread = sim::thread::spawn(move || {
+        while !stops.load(Ordering::Relaxed) {
+            let _ = pings.send(());
+            sim::compute(gap);
+        }
+    });
+    let may_begin = Arc::clone(begun);
+    let compute = rt.spawn(move || {
+        while !may_begin.load(Ordering::Relaxed) {
+            sim::compute(US);
+        }
+        sim::compute(200 * US);
+        let start = sim::now();
+        scope(|s| (0..200).for_each(|_| _ = s.spawn(|| sim::compute(100 * US))));
+        sim::now() - start
+    });
+    let begins = Arc::clone(begun);
     let echo = rt.spawn(move || {
         while pinged.recv().is_ok() {
-            begun.store(true, Ordering::Relaxed);
+            begins.store(true, Ordering::Relaxed);
             sim::compute(US);
         }
     });
@@ -307,13 +272,12 @@ fn beside_wake_ups(gap: Duration) -> Duration {
     took
 }
 
-/// What a worker counts it forgets, also if a task changes workers, or has a stack of its own. The end of a runtime
-/// checks that.
+/// A worker forgets the tasks that it counts, also if a task changes workers, or has a stack of its own. The end
+/// of a runtime checks that.
 #[test]
 fn tasks_that_have_ended_are_counted_no_longer() {
     check(&Options::new().seeds(0..200), || {
-        let rt = Runtime::builder().workers(3).build().unwrap();
-        rt.block_on(|| {
+        runtime(3).block_on(|| {
             let wanders = || {
                 scope(|s| _ = s.spawn(|| cygnet::sleep(20 * US).unwrap()));
                 (0..4).for_each(|_| cygnet::sleep(5 * US).unwrap());
@@ -336,17 +300,17 @@ fn tasks_that_have_ended_are_counted_no_longer() {
     });
 }
 
-/// Each of them is cancelled or let go at some moment while others are begun, offered and taken.
+/// Each task is cancelled or dropped at some moment while others are begun, offered and taken.
 #[test]
 fn the_end_of_a_runtime_finds_tasks_that_are_offered() {
     check(&Options::new().seeds(0..500), || {
-        let rt = Runtime::builder().workers(3).build().unwrap();
-        let ended = Arc::new(AtomicUsize::new(0));
+        let rt = runtime(3);
+        let closures = Drops::new();
         let go = Arc::new(Event::new());
         for _ in 0..9 {
-            let (ended, go) = (Ended(Arc::clone(&ended)), Arc::clone(&go));
+            let (closure, go) = (closures.guard(), Arc::clone(&go));
             let task = rt.spawn(move || {
-                let _ended = ended;
+                let _closure = closure;
                 let _ = go.wait();
                 sim::compute(MS);
             });
@@ -354,47 +318,32 @@ fn the_end_of_a_runtime_finds_tasks_that_are_offered() {
         }
         sim::compute(20 * US);
         drop(rt);
-        assert_eq!(ended.load(Ordering::Relaxed), 9);
+        // Called or not, all closures have gone.
+        assert_eq!(closures.count(), 9);
     });
-}
-
-/// Counts the closures that have gone, called or not.
-struct Ended(Arc<AtomicUsize>);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
 }
 
 #[test]
 fn a_thief_goes_back_to_its_victim_without_a_search() {
-    let measured = Machine::new(2).run(|| {
-        let rt = Runtime::builder().workers(2).build().unwrap();
-        rt.block_on(|| scope(|s| (0..4_000).for_each(|_| _ = s.spawn(|| sim::compute(10 * US)))));
+    let ((), measured) = on_machine(&Machine::new(2), 2, || {
+        scope(|s| (0..4_000).for_each(|_| _ = s.spawn(|| sim::compute(10 * US))));
     });
-    let measured = measured.unwrap();
     let thief = measured.threads().find(|thread| thread.name() == "cygnet-1").unwrap();
     assert!(thief.computing() > MS, "it has stolen nothing");
-    // Of its 260 loots, each with a search of its own, 120 us would be spent on those.
+    // Of its 260 loots, each with a search of its own, 120 us would be spent on searches.
     assert!(thief.searching() < 60 * US, "{:?}", thief.searching());
 }
 
-/// A worker that takes what others offer, one task after the other, lets its own run in between.
+/// A worker that takes offered tasks, one after the other, runs its own tasks in between.
 #[test]
-fn tasks_that_are_offered_do_not_keep_ready_ones_waiting() {
-    let mut longest = Duration::ZERO;
-    let measured = Machine::new(2).run(|| {
-        let rt = Runtime::builder().workers(2).build().unwrap();
-        longest = rt.block_on(longest_gap_beside_offers);
-    });
-    measured.unwrap();
-    // Fifty of them in a row compute for 5 ms.
+fn offered_tasks_do_not_keep_ready_ones_waiting() {
+    let (longest, _) = on_machine(&Machine::new(2), 2, longest_gap_beside_offers);
+    // Fifty offered tasks in a row compute for 5 ms.
     assert!(longest < MS, "{longest:?}");
 }
 
-/// A task of the other worker gives way all the time, while a hundred tasks are shared out that
-/// compute for 100 us before they wait. Its longest time without a turn.
+/// A task of the other worker gives way all the time, while a hundred tasks are shared out that compute for 100 us
+/// before they wait. Returns the task's longest time without a turn.
 fn longest_gap_beside_offers() -> Duration {
     let here = sim::thread::current().id();
     let (stop, offers) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -429,9 +378,9 @@ fn longest_gap_beside_offers() -> Duration {
             assert_ne!(sim::thread::current().id(), here, "it is to be on the other worker");
             longest
         });
-        // The other worker takes it meanwhile.
+        // The other worker takes the task meanwhile.
         sim::compute(MS);
-        // They wait as soon as they start, so such tasks are shared out from now on.
+        // These tasks wait as soon as they start, so such tasks are shared out from now on.
         spawn_some(8, Duration::ZERO, MS);
         offers.store(true, Ordering::Relaxed);
         spawn_some(100, 100 * US, US);
