@@ -8,7 +8,7 @@ use cygnet::{Runtime, spawn};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The captures of a task, by whose size its record is recognised.
+/// The captures of a task. Their size distinguishes its record.
 type Load = [u64; 53];
 const LOAD: usize = size_of::<Load>();
 
@@ -37,7 +37,8 @@ unsafe impl GlobalAlloc for Refusing {
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         let _ = ALIVE.try_with(|alive| alive.set(alive.get().wrapping_sub(1)));
-        // SAFETY: the caller has promised memory of this allocator, which is the system's, and its layout.
+        // SAFETY: the caller has promised memory of this allocator, which is the system's, and its
+        // layout.
         unsafe { System.dealloc(memory, layout) }
     }
 }

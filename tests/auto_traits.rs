@@ -1,6 +1,6 @@
-//! The auto traits of every public type, other traits that users rely on, and lifetime bounds, all asserted
-//! at compile time. docs/auto-traits.md has the reasons. What must not compile is there and in the
-//! documentation of the types, as `compile_fail` examples.
+//! The auto traits of every public type, other traits that users rely on, and lifetime bounds, all
+//! asserted at compile time. docs/auto-traits.md has the reasons. What must not compile is there
+//! and in the documentation of the types, as `compile_fail` examples.
 
 use cygnet::coroutine::{self, Coroutine, CreateError, Current, ResumeError, Resumed, Yielder};
 use cygnet::ring::sequence;
@@ -29,8 +29,8 @@ struct NotUnwindSafe(PhantomData<&'static mut ()>);
 struct NotRefUnwindSafe(PhantomData<dyn Fn() + Send + Sync + Unpin>);
 impl UnwindSafe for NotRefUnwindSafe {}
 
-/// Whether a type implements a trait, as a constant: the one of the inherent `impl` comes first, if its bound
-/// holds.
+/// Whether a type implements a trait, as a constant: the one of the inherent `impl` comes first, if
+/// its bound holds.
 macro_rules! implements {
     ($type:ty: $trait:path) => {{
         #[allow(dead_code)]
@@ -66,7 +66,8 @@ macro_rules! observed {
     }};
 }
 
-/// What `observed` has to give: always, never, if `T` implements that trait, or if it is `Send` and `Sync`.
+/// What `observed` has to give: always, never, if `T` implements that trait, or if it is `Send` and
+/// `Sync`.
 macro_rules! expected {
     (yes) => {
         [true; 6]
@@ -105,7 +106,8 @@ macro_rules! auto_traits {
     };
 }
 
-// Send Sync Unpin UnwindSafe RefUnwindSafe. A type with several parameters is there for each of them.
+// Send Sync Unpin UnwindSafe RefUnwindSafe. A type with several parameters is there for each of
+// them.
 auto_traits! {
     yes yes yes yes yes:
         Runtime, Handle, TaskBuilder, TaskId, TaskLocal<T>, Unparker, YieldTo, Wait, NoStack,
@@ -168,7 +170,8 @@ auto_traits! {
     Send both yes no no: ring::BatchMut<'static, T>;
 }
 
-/// Compiles if an error can be boxed for another thread, as `?` does in a function that returns any error.
+/// Compiles if an error can be boxed for another thread, as `?` does in a function that returns any
+/// error.
 fn boxes<E: Error + Send + Sync + 'static>() {}
 
 const _: &[fn()] = &[

@@ -1,7 +1,7 @@
-//! Hazards that pinning does not remove: a thread does one thing at a time, and a worker does not. Two
-//! interleavings break code that relies on it, although neither that code nor the tasks are unsafe. These tests
-//! are ignored: they show what no signature can prevent. Beside each is a test that `no_suspend` prevents it. See
-//! docs/soundness.md.
+//! Hazards that pinning does not remove: a thread does one thing at a time, and a worker does not.
+//! Two interleavings break code that relies on it, although neither that code nor the tasks are
+//! unsafe. These tests are ignored: they show what no signature can prevent. Beside each is a test
+//! that `no_suspend` prevents it. See docs/soundness.md.
 //!
 //! ```sh
 //! cargo test -p cygnet --test hazards -- --ignored
@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A value whose drop can be observed.
+/// A value that records its drop.
 struct Precious(Rc<Cell<bool>>);
 
 impl Precious {
@@ -36,8 +36,9 @@ impl Drop for Precious {
     }
 }
 
-/// The first task suspends in the initialiser. The second task finds no value, makes one of its own, and borrows
-/// it over a suspension. Then the initialiser of the first task ends, and puts its value into the same place.
+/// The first task suspends in the initialiser. The second task finds no value, makes one of its
+/// own, and borrows it over a suspension. Then the initialiser of the first task ends, and puts its
+/// value into the same place.
 #[test]
 #[ignore = "a known hazard: suspension inside the initialiser of a thread-local"]
 fn a_suspended_initialiser_lets_a_value_go_that_is_borrowed() {
@@ -88,9 +89,9 @@ fn no_suspend_turns_a_suspension_in_an_initialiser_into_a_panic() {
 
 scoped_tls::scoped_thread_local!(static CONTEXT: Precious);
 
-/// Two tasks of one worker set a scoped thread-local, and take turns: the extents are not nested. The first task
-/// ends first and drops its value. The second task, at its end, restores what it has found, the address of that
-/// value.
+/// Two tasks of one worker set a scoped thread-local, and take turns: the extents are not nested.
+/// The first task ends first and drops its value. The second task, at its end, restores what it has
+/// found, the address of that value.
 #[test]
 #[ignore = "a known hazard: suspension inside the extent of a scoped thread-local"]
 fn extents_that_are_not_nested_leave_the_address_of_a_value_that_has_gone() {
@@ -112,7 +113,8 @@ fn extents_that_are_not_nested_leave_the_address_of_a_value_that_has_gone() {
                 });
                 second.join().unwrap();
             });
-            // Outside of both extents. The value behind the address has been dropped, and is not used.
+            // Outside of both extents. The value behind the address has been dropped, and is not
+            // used.
             CONTEXT.is_set()
         });
         assert!(left, "the hazard has gone: mend docs/soundness.md and the contract");
@@ -129,8 +131,9 @@ fn no_suspend_turns_a_suspension_in_such_an_extent_into_a_panic() {
     });
 }
 
-/// The third place of the contract. The thread counts as panicking there, so a wait that may be cut short is, and a
-/// structured wait holds the worker: no other task runs inside the hook, which might panic itself.
+/// The third place of the contract. The thread counts as panicking there, so a wait that may be cut
+/// short is, and a structured wait holds the worker: no other task runs inside the hook, which
+/// might panic itself.
 #[test]
 fn a_wait_in_a_panic_hook_does_not_leave_it() {
     in_own_process(|| {

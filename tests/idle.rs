@@ -18,8 +18,8 @@ fn used(threads: &[(libc::pid_t, String)]) -> Vec<(u64, u64)> {
     threads.iter().map(|(id, _)| of(*id)).collect()
 }
 
-/// Starts tasks that wait for an item and for room in rings whose other ends are not used. They count
-/// themselves when they are cut short.
+/// Starts tasks that wait for an item and for room in rings whose other ends are not used. They
+/// count themselves when they are cut short.
 fn wait_at_rings(rt: &Runtime, cut: &Arc<AtomicUsize>) -> Vec<(Producer<u8>, Stage<u8>)> {
     let of = |strategy| {
         let mut builder = ring::single_producer_with(2, strategy, u8::default);
@@ -74,8 +74,8 @@ fn a_runtime_with_parked_tasks_uses_no_processor_and_is_never_woken() {
                 proc::threads_named("cygnet-").len() == workers
             });
             let threads = proc::threads_named("cygnet-");
-            // Searches and naps end by themselves. Several looks in a row: on a loaded machine a thread that is
-            // awake may not run for a while.
+            // Searches and naps end by themselves. Several looks in a row: on a loaded machine a
+            // thread that is awake may not run for a while.
             let (mut before, mut quiet) = (used(&threads), 0);
             eventually("all workers are asleep", || {
                 std::thread::sleep(Duration::from_millis(50));

@@ -1,5 +1,5 @@
-//! The memory that tasks and runtimes take and give back. Each test measures a process of its own, and prints
-//! its figures (`--nocapture`).
+//! The memory that tasks and runtimes take and give back. Each test measures a process of its own,
+//! and prints its figures (`--nocapture`).
 
 mod common;
 

@@ -13,7 +13,7 @@ use std::sync::mpsc::channel;
 fn cores() -> BTreeSet<usize> {
     // SAFETY: zeroes are an empty set of bits.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer and the size are those of the set.
+    // SAFETY: the pointer and the size describe the set.
     let status = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) };
     assert_eq!(status, 0);
     // SAFETY: `core` is below the number of bits in the set.

@@ -1,5 +1,5 @@
-//! Random trees of tasks that wait, wake, join, are dropped and cut short by the runtime's end. All tasks end,
-//! and everything that was captured, bound or returned is dropped.
+//! Random trees of tasks that wait, wake, join, are dropped and cut short by the runtime's end. All
+//! tasks end, and everything that was captured, bound or returned is dropped.
 
 mod common;
 
@@ -33,7 +33,8 @@ impl Round {
     }
 }
 
-/// Does a few random things, children and their children included, and returns a value whose drop counts.
+/// Does a few random things, children and their children included, and returns a value whose drop
+/// counts.
 fn work(round: &Round, seed: u64, depth: u32) -> Guard {
     let mut random = Random(seed | 1);
     let mut children: Vec<Task<Guard>> = Vec::new();

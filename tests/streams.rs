@@ -131,7 +131,8 @@ fn a_sink_that_is_ready_has_a_place_and_gives_it_back() {
     assert!(refused.contains("not ready"), "{refused}");
     drop(sink);
     assert_eq!((waiting(&sender), receiver.recv()), (0, Ok(1)));
-    // What `start_send` has taken is there, without a flush; closing gives back a place that was not used.
+    // What `start_send` has taken is there, without a flush; closing gives back a place that was
+    // not used.
     let mut sink = Box::pin(sender.clone().into_sink());
     assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
     sink.as_mut().start_send(3).unwrap();

@@ -1,8 +1,8 @@
-//! Cygnet beside a real async runtime, with real I/O on the loopback interface: tasks that call async code, and async
-//! code that has cygnet compute for it.
+//! Cygnet beside a real async runtime, with real I/O on the loopback interface: tasks that call
+//! async code, and async code that has cygnet compute for it.
 
-// ThreadSanitizer does not see that what tokio gives to the kernel beside a descriptor comes back to another thread after
-// that, and reports a race inside of tokio.
+// ThreadSanitizer does not see that what tokio gives to the kernel beside a descriptor comes back
+// to another thread after that, and reports a race inside of tokio.
 #![cfg(not(cygnet_tsan))]
 
 mod common;
@@ -24,8 +24,8 @@ fn tokio_runtime() -> tokio::runtime::Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// Each poll of a future inside a runtime of tokio's. The guard of that is not kept over a suspension, and nothing
-/// suspends below it.
+/// Each poll of a future inside a runtime of tokio's. The guard of that is not kept over a
+/// suspension, and nothing suspends below it.
 struct Inside<F>(Handle, Pin<Box<F>>);
 
 impl<F: Future> Future for Inside<F> {
@@ -116,7 +116,8 @@ fn compute(steps: u64, jobs: &Jobs) -> u64 {
     sum
 }
 
-/// Reads a number, has that many steps computed, and answers; if the client goes the job is dropped, and so cancelled.
+/// Reads a number, has that many steps computed, and answers; if the client goes the job is
+/// dropped, and so cancelled.
 async fn serve(listener: TcpListener, compute_on: cygnet::Handle, jobs: Arc<Jobs>) {
     while let Ok((mut stream, _)) = listener.accept().await {
         let (compute_on, jobs) = (compute_on.clone(), Arc::clone(&jobs));

@@ -1,4 +1,4 @@
-//! A hook that counts what it is told.
+//! A hook that counts its calls.
 
 use cygnet::{CancelHook, Cancelled};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Calls(Arc<(AtomicUsize, AtomicUsize)>);
 
 impl Calls {
-    /// How often a cancel was told, and how often the end without one.
+    /// How often the hook was told of a cancel, and how often of an end without one.
     pub(crate) fn get(&self) -> (usize, usize) {
         (self.0.0.load(Ordering::Acquire), self.0.1.load(Ordering::Acquire))
     }

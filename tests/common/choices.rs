@@ -1,9 +1,9 @@
-//! Choices from bytes: what a fuzzer mutates, a generator of proptest's shrinks, and a file keeps.
+//! Choices from bytes, which a fuzzer mutates, a generator of proptest shrinks, and a file keeps.
 //!
-//! The fuzz targets have this file, and those that use it, by `#[path]`: it names nothing outside of itself.
+//! The fuzz targets include this file by `#[path]`, so it names nothing outside of itself.
 
-/// Takes choices from bytes. When they are used up each choice is the first one, so that every string of bytes means something, and a
-/// shorter one something simpler.
+/// Takes choices from bytes. When they are used up each choice is the first one. So every string of
+/// bytes has a meaning, and a shorter string a simpler one.
 pub(crate) struct Choices<'a>(&'a [u8]);
 
 impl<'a> Choices<'a> {
@@ -21,19 +21,19 @@ impl<'a> Choices<'a> {
         first
     }
 
-    /// A number below `n`, of a byte: so `n` is 256 at most.
+    /// Returns a number below `n`, which is 256 at most.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         debug_assert!((1..=256).contains(&n));
         usize::from(self.byte()) % n
     }
 
-    /// One time in `n`, and not when the bytes are used up.
+    /// Returns `true` one time in `n`, and never when the bytes are used up.
     pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == n - 1
     }
 }
 
-/// Whether the fault of that name was planted, which a fuzz target must find: see ci/fuzz.sh.
+/// Whether the fault of that name is planted, which a fuzz target must find: see ci/fuzz.sh.
 pub(crate) fn planted(name: &str) -> bool {
     static PLANT: std::sync::OnceLock<Option<std::ffi::OsString>> = std::sync::OnceLock::new();
     let plant = PLANT.get_or_init(|| std::env::var_os("CYGNET_PLANT"));

@@ -1,9 +1,9 @@
-//! A count of what has been dropped.
+//! A count of drops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts the drops of the guards that it has given out.
+/// Counts the drops of its guards.
 #[derive(Clone, Default)]
 pub(crate) struct Drops(Arc<Counts>);
 
@@ -18,19 +18,19 @@ impl Drops {
         Drops::default()
     }
 
-    /// A value whose drop is counted.
+    /// Makes a value that counts its drop.
     pub(crate) fn guard(&self) -> Guard {
         self.0.made.fetch_add(1, Ordering::Relaxed);
         Guard(self.clone())
     }
 
-    /// How many of them have not been dropped.
+    /// How many guards have not been dropped.
     pub(crate) fn left(&self) -> usize {
         self.0.made.load(Ordering::Relaxed) - self.count()
     }
 
     pub(crate) fn count(&self) -> usize {
-        // Relaxed: what is shown is that the end of a task orders its drops before.
+        // Relaxed: tests show that the end of a task orders its drops before.
         self.0.dropped.load(Ordering::Relaxed)
     }
 }

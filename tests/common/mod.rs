@@ -1,8 +1,8 @@
-//! What the integration tests share: a watchdog, tests in simulation, numbers that shrink where the machine is slow, a test
-//! in a process of its own, and a view of the process as the system sees it.
+//! Shared by the integration tests: a watchdog, tests in simulation, numbers that shrink where the
+//! machine is slow, tests in processes of their own, and the process as the system sees it.
 //!
-//! A test starts its threads, waits and reads the clock by what is here (`thread`, `mpsc`, `Barrier`, `Mutex`, `now`): these are the real things, but in
-//! simulation the simulated ones.
+//! A test starts threads, waits and reads the clock by `thread`, `mpsc`, `Barrier`, `Mutex` and
+//! `now` of this module. They are the real ones, and in simulation the simulated ones.
 
 #![allow(dead_code, unused_imports)] // no program of tests uses all of it
 
@@ -39,7 +39,7 @@ pub(crate) use std::{
     thread,
 };
 
-/// In simulation: leaves the test out, which says why it cannot be simulated.
+/// Leaves the test out of a simulation. The argument says why it cannot be simulated.
 #[allow(unused_macros)]
 macro_rules! real {
     ($reason:literal) => {
@@ -85,7 +85,7 @@ pub(crate) fn emulated() -> bool {
 /// Whether a sanitizer watches.
 pub(crate) const SANITIZED: bool = cfg!(any(cygnet_asan, cygnet_tsan));
 
-/// `n`, or a part of it where each step takes many times as long.
+/// Returns `n`, or a part of it where each step takes many times as long.
 pub(crate) fn scaled(n: usize) -> usize {
     if in_simulation() {
         return n.div_ceil(200);
@@ -170,8 +170,8 @@ pub(crate) fn in_own_process_leaking(body: impl FnOnce()) {
     }
 }
 
-/// Runs the calling test's `body`, which ends its process, in a process of its own, and returns the output.
-/// Returns `None` in that process, and in a simulation, which leaves the test out.
+/// Runs the calling test's `body`, which ends its process, in a process of its own, and returns the
+/// output. Returns `None` in that process, and in a simulation, which leaves the test out.
 pub(crate) fn in_child(body: impl FnOnce()) -> Option<std::process::Output> {
     if leaves_out("a process of its own") {
         return None;
@@ -203,7 +203,14 @@ fn within_all(seconds: u64, f: &(dyn Fn() + Sync)) {
     watchdog::within_seconds(seconds, f);
 }
 
-/// In a task: gives way to others until it is so.
+/// Keeps its worker or thread until `so` returns `true`, and lets other threads run.
+pub(crate) fn spin_until(mut so: impl FnMut() -> bool) {
+    while !so() {
+        thread::yield_now();
+    }
+}
+
+/// In a task: lets other tasks run until `so` returns `true`.
 pub(crate) fn give_way_until(mut so: impl FnMut() -> bool) {
     for turn in 1_u32.. {
         if so() {
@@ -215,15 +222,15 @@ pub(crate) fn give_way_until(mut so: impl FnMut() -> bool) {
             thread::yield_now();
             continue;
         }
-        // Other workers need the processor. Where programs compete for it, a yield of the thread costs a turn of each of them, and a rest
-        // far less.
+        // Other workers need the processor. Where programs compete for it, a yield of the thread
+        // costs a turn of each of them, and a rest far less.
         if turn.is_multiple_of(16) {
             thread::sleep(Duration::from_micros(50));
         }
     }
 }
 
-/// On a thread: waits until something that announces itself to nobody is so.
+/// On a thread: waits for a condition that is not announced.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let start = now();
@@ -234,17 +241,17 @@ pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits that had to wait, so far, on all workers.
+/// Waits that have parked a task, so far, on all workers.
 pub(crate) fn parks(rt: &Runtime) -> u64 {
     rt.metrics().workers.iter().map(|w| w.parks).sum()
 }
 
-/// What a panic carried, if there was one.
+/// The payload of the panic of `f`, if it panics.
 pub(crate) fn payload_of(f: impl FnOnce()) -> Option<Box<dyn std::any::Any + Send>> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).err()
 }
 
-/// What a panic said.
+/// The text of a panic.
 pub(crate) fn text(payload: &(dyn std::any::Any + Send)) -> &str {
     payload
         .downcast_ref::<&'static str>()
@@ -262,7 +269,8 @@ pub(crate) fn panic_of<R>(f: impl FnOnce() -> R) -> String {
     }
 }
 
-/// A turn of a loop that waits for another thread without giving way to it. In simulation others have the one processor meanwhile, and time passes.
+/// A turn of a loop that waits for another thread without yielding to it. In simulation other
+/// threads run meanwhile, and time passes.
 pub(crate) fn spin_loop() {
     #[cfg(feature = "sim")]
     if simulated::inside() {
@@ -271,7 +279,7 @@ pub(crate) fn spin_loop() {
     std::hint::spin_loop();
 }
 
-/// Uses some `micros` of a core, without a wait.
+/// Uses a core for `micros`, without a wait.
 pub(crate) fn compute(micros: u64) {
     let start = now();
     while now() - start < Duration::from_micros(micros) {

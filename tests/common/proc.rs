@@ -8,14 +8,14 @@ pub(crate) fn threads() -> Vec<libc::pid_t> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The threads whose name begins so, with their names.
+/// The threads with names that begin with `start`, and their names.
 pub(crate) fn threads_named(start: &str) -> Vec<(libc::pid_t, String)> {
     let name = |id: libc::pid_t| fs::read_to_string(format!("/proc/self/task/{id}/comm")).ok();
     let named = threads().into_iter().filter_map(|id| Some((id, name(id)?.trim().to_owned())));
     named.filter(|(_, name)| name.starts_with(start)).collect()
 }
 
-/// A line about a thread: number, name, state, and what it waits for in the kernel.
+/// A line about a thread: its number, name, state, and where it waits in the kernel.
 pub(crate) fn thread_state(id: libc::pid_t) -> String {
     let read = |what: &str| {
         let text = fs::read_to_string(format!("/proc/self/task/{id}/{what}")).unwrap_or_default();
@@ -35,7 +35,7 @@ pub(crate) fn status(name: &str) -> u64 {
     number("/proc/self/status", name)
 }
 
-/// Times that a thread has given up its processor by itself.
+/// How often a thread has given up its processor by itself.
 pub(crate) fn voluntary_switches(id: libc::pid_t) -> u64 {
     number(&format!("/proc/self/task/{id}/status"), "voluntary_ctxt_switches:")
 }
@@ -65,11 +65,11 @@ pub(crate) fn maps() -> usize {
     fs::read_to_string("/proc/self/maps").unwrap().lines().count()
 }
 
-/// Writes past the harness, which keeps what tests print.
+/// Writes past the harness, which captures the output of tests.
 pub(crate) fn write_to_stderr(text: &str) {
     let mut rest = text.as_bytes();
     while !rest.is_empty() {
-        // SAFETY: the pointer and length are those of a slice.
+        // SAFETY: the pointer and the length describe a slice.
         let written = unsafe { libc::write(2, rest.as_ptr().cast(), rest.len()) };
         match usize::try_from(written) {
             Ok(written) if written > 0 => rest = &rest[written..],

@@ -1,4 +1,4 @@
-//! Choices that a seed repeats.
+//! Random choices that a seed repeats.
 
 /// xorshift64 (Marsaglia, 2003).
 pub(crate) struct Random(pub(crate) u64);
@@ -11,7 +11,7 @@ impl Random {
         self.0 % n
     }
 
-    /// For a generator of somebody else's.
+    /// A seed for another generator.
     pub(crate) fn seed(&mut self) -> u64 {
         self.below(u64::MAX)
     }

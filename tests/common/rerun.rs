@@ -1,5 +1,5 @@
-//! Tests that need a process of their own, since they change limits or handlers, measure the process, or end it
-//! by a signal. Such a test runs the test binary again for itself alone.
+//! Tests that need a process of their own, since they change limits or handlers, measure the
+//! process, or end it by a signal. Such a test runs the test binary again for itself alone.
 //!
 //! The library's own tests include this file, too.
 
@@ -29,8 +29,8 @@ pub(crate) fn rerun(name: &str, role: &str) -> Output {
     run(&mut command(name, role))
 }
 
-/// Runs a `command` to its end. If no test has its name, the harness runs nothing and calls that a success,
-/// but this function fails.
+/// Runs a `command` to its end. If no test has its name, the harness runs nothing and calls that a
+/// success, but this function fails.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap();
@@ -51,7 +51,8 @@ pub(crate) fn command_of(binary: impl Into<OsString>) -> Command {
     command
 }
 
-/// The command of `rerun`. A caller that does not pass it to `run` has to make sure that the test was run.
+/// The command of `rerun`. A caller that does not pass it to `run` has to make sure that the test
+/// was run.
 pub(crate) fn command(name: &str, role: &str) -> Command {
     let mut command = command_of(env::current_exe().unwrap());
     command

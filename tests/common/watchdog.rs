@@ -1,8 +1,8 @@
-//! A test that hangs must fail, and say where it hangs.
+//! A test that hangs fails, and says where it hangs.
 //!
-//! The closure runs on a thread of its own. If it has not ended in time, every thread of the process is
-//! made to capture its stack by a signal, one after the other; what they were doing is printed, and the
-//! process aborts, since threads that hang cannot be ended.
+//! The closure runs on a thread of its own. If it has not ended in time, every thread of the
+//! process is made to capture its stack by a signal, one after the other; what they were doing is
+//! printed, and the process aborts, since threads that hang cannot be ended.
 
 use std::backtrace::Backtrace;
 use std::panic::resume_unwind;
@@ -47,7 +47,7 @@ fn within_time(limit: Duration, f: &mut (dyn FnMut() + Send)) {
 }
 
 fn bark(name: &str, limit: Duration) -> ! {
-    // The harness keeps what a test prints to itself, and would never show it.
+    // The harness captures the output of a test, and would never show it.
     let say = |line: String| super::proc::write_to_stderr(&(line + "\n"));
     say(format!("\nwatchdog: {name} has not ended within {limit:?}; its threads:"));
     // SAFETY: no precondition.
@@ -64,8 +64,8 @@ fn bark(name: &str, limit: Duration) -> ! {
 static CAPTURED: Mutex<Option<Backtrace>> = Mutex::new(None);
 
 unsafe extern "C" fn capture(_: libc::c_int) {
-    // Neither this nor the lock is safe in a signal handler in general; a process that is about to abort
-    // can take the risk, and the caller waits for a limited time.
+    // Neither this nor the lock is safe in a signal handler in general; a process that is about to
+    // abort can take the risk, and the caller waits for a limited time.
     if let Ok(mut captured) = CAPTURED.try_lock() {
         *captured = Some(Backtrace::force_capture());
     }
@@ -74,7 +74,7 @@ unsafe extern "C" fn capture(_: libc::c_int) {
 /// The stack of another thread, if it answers.
 fn stack_of(thread: libc::pid_t) -> Option<Backtrace> {
     let handler = capture as *const () as libc::sighandler_t;
-    // SAFETY: a handler for a signal that nobody else uses here.
+    // SAFETY: a handler for a signal that is not used otherwise here.
     unsafe { libc::signal(libc::SIGUSR2, handler) };
     // SAFETY: a thread of this process; if it has ended meanwhile the call fails.
     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, libc::SIGUSR2) };

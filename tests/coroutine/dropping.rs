@@ -110,7 +110,7 @@ fn the_panic_of_a_body_that_swallows_the_unwinding_surfaces_in_the_drop() {
 fn such_a_panic_is_contained_while_the_thread_is_panicking() {
     drop_while_panicking((), |yielder, ()| {
         suspend_and_swallow(yielder);
-        // A payload whose destructor panics. The second payload is leaked, so it has no size.
+        // The destructor of the payload panics. The second payload is leaked, so it has no size.
         panic_any(AtDrop(|| resume_unwind(Box::new(()))));
     });
 }

@@ -39,7 +39,7 @@ fn a_thousand_coroutines_alive() {
 
 #[test]
 fn a_hundred_thousand_one_after_the_other() {
-    // ThreadSanitizer takes each for a thread, and stumbles over its own traces of so many.
+    // ThreadSanitizer takes each coroutine for a thread, and fails with too many.
     let count = if cfg!(cygnet_tsan) { 1000 } else { 100_000 };
     for n in 0..count {
         let co = Coroutine::<u32, (), u32>::new(|_, n| n);

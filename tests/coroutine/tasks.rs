@@ -90,8 +90,8 @@ fn a_scope_inside_a_coroutine_waits_for_its_tasks() {
 
 type Slot = Rc<RefCell<Option<Coroutine<(), bool, ()>>>>;
 
-/// Asserts that a body that suspends inside of `around` is refused, and may suspend outside of it. One task
-/// begins the body and another one continues it.
+/// Asserts that a body that suspends inside of `around` is refused, and may suspend outside of it.
+/// One task begins the body and another one continues it.
 fn is_refused(around: fn(&dyn Fn())) {
     on_a_worker(move || {
         let slot = Slot::default();

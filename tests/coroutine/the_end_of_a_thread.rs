@@ -25,7 +25,8 @@ fn at_end(action: impl FnOnce() + 'static) {
     AT_END.with_borrow_mut(|slot| slot.0 = Some(Box::new(action)));
 }
 
-/// Makes this thread's stack pool after `AT_END`, so the pool is destroyed before the actions use it.
+/// Makes this thread's stack pool after `AT_END`, so the pool is destroyed before the actions use
+/// it.
 fn use_the_pool() {
     drop(Plain::new(|_, ()| ()));
 }

@@ -1,5 +1,6 @@
-//! A wait that was cut short, timed out, or lost leaves nothing behind. The tests ask the allocator, the
-//! workers' counters and the timers after a hundred such waits of each kind, and again after many more.
+//! A wait that was cut short, timed out, or lost leaves nothing behind. The tests ask the
+//! allocator, the workers' counters and the timers after a hundred such waits of each kind, and
+//! again after many more.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -39,7 +40,8 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         LIVE.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: the caller has promised memory of this allocator, which is the system's, and its layout.
+        // SAFETY: the caller has promised memory of this allocator, which is the system's, and its
+        // layout.
         unsafe { System.dealloc(memory, layout) }
     }
 }
@@ -85,7 +87,8 @@ fn settled(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync) {
     eventually(what, || is_quiet(&rt.metrics()));
 }
 
-/// Calls `wait` a hundred times, and returns how many allocations are left by `rounds` further calls.
+/// Calls `wait` a hundred times, and returns how many allocations are left by `rounds` further
+/// calls.
 fn left_by(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync) -> isize {
     settled(rt, 100, what, &wait);
     let before = live();
@@ -93,8 +96,8 @@ fn left_by(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync) -> i
     live() - before
 }
 
-/// As `left_by`, the last of a few times. Things that are needed only now, such as a row for a slot of a timing
-/// wheel, are there the next time. A leak goes on.
+/// As `left_by`, the last of a few times. Things that are needed only now, such as a row for a slot
+/// of a timing wheel, are there the next time. A leak goes on.
 fn left_at_last(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync) -> isize {
     let mut left = left_by(rt, rounds, what, &wait);
     for _ in 0..3 {
@@ -115,8 +118,8 @@ fn leaves_nothing(kind: &str, wait: impl Fn() + Sync) {
         let stacks = rt.metrics().stacks;
         assert!(stacks < 100, "{kind}: {stacks} stacks");
     });
-    // Tasks that end on another worker than their spawner's leave records in the pools of both, many at times.
-    // All records have gone with the runtime.
+    // Tasks that end on another worker than their spawner's leave records in the pools of both,
+    // many at times. All records have gone with the runtime.
     for workers in [2, 8] {
         within(|| {
             settled(&runtime(workers), 10, kind, &wait);
@@ -207,7 +210,8 @@ fn a_wait_of_a_primitive_allocates_nothing() {
                     yield_now().unwrap();
                     drop(permit);
                     barrier.wait().unwrap();
-                    // The second task waits for room, and the first one until the second one has read.
+                    // The second task waits for room, and the first one until the second one has
+                    // read.
                     let claim = sequencer.claim_one().unwrap();
                     let sequence = claim.range().start();
                     yield_now().unwrap();
@@ -289,7 +293,8 @@ fn channels_allocate_no_more_than_they_say() {
     });
 }
 
-/// Tasks wait for a primitive, and a cancel ends them, so often that the smallest leftover would be seen.
+/// Tasks wait for a primitive, and a cancel ends them, so often that the smallest leftover would be
+/// seen.
 #[test]
 fn a_million_cancelled_waits_leave_nothing() {
     const EACH: usize = 1_000;
@@ -319,7 +324,8 @@ fn a_million_cancelled_waits_leave_nothing() {
             };
             scope(|s| {
                 (0..EACH).for_each(|_| drop(s.spawn(begin_and_wait)));
-                // There is one worker, so each task waits when the next one begins, or this one goes on.
+                // There is one worker, so each task waits when the next one begins, or this one
+                // goes on.
                 while begun.load(Ordering::Relaxed) < EACH {
                     yield_now().unwrap();
                 }

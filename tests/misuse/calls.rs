@@ -1,6 +1,9 @@
-//! Calls in the wrong place or at the wrong time. Each has a defined outcome that says what was wrong.
+//! Calls in the wrong place or at the wrong time. Each has a defined outcome that says what was
+//! wrong.
 
-use crate::common::{self, Mutex, in_own_process_leaking, mpsc, panic_of, runtime, with, within};
+use crate::common::{
+    self, Mutex, in_own_process_leaking, mpsc, panic_of, runtime, spin_until, with, within,
+};
 use crate::drop_a_result_between_tasks;
 use cygnet::{
     Handle, JoinError, Runtime, Task, YieldTo, no_suspend, park, spawn, unparker, yield_now,
@@ -165,9 +168,7 @@ fn a_scope_inside_no_suspend_waits_for_a_child_that_has_started() {
                         ended.store(true, Ordering::Release);
                     });
                     // This worker is kept, so the other one takes the child.
-                    while !started.load(Ordering::Acquire) {
-                        common::thread::yield_now();
-                    }
+                    spin_until(|| started.load(Ordering::Acquire));
                 });
                 ended.load(Ordering::Acquire)
             })
@@ -285,7 +286,7 @@ fn hooks_of_threads_that_panic_do_no_harm() {
     });
 }
 
-/// Builds a runtime whose threads call the hooks, and returns what the hooks have sent.
+/// Builds and drops a runtime with hooks of its threads, and returns what the hooks have sent.
 fn sent_by_hooks(
     start: impl Fn(&mpsc::Sender<String>) + Send + Sync + 'static,
     stop: impl Fn(&mpsc::Sender<String>) + Send + Sync + 'static,
@@ -383,9 +384,7 @@ fn a_task_polled_after_its_end_says_so() {
     use std::task::{Context, Waker};
     let rt = runtime(1);
     let mut task = rt.spawn(|| 7);
-    while !task.is_finished() {
-        common::thread::yield_now();
-    }
+    spin_until(|| task.is_finished());
     let mut cx = Context::from_waker(Waker::noop());
     assert!(Pin::new(&mut task).poll(&mut cx).is_ready());
     let _ = Pin::new(&mut task).poll(&mut cx);

@@ -1,4 +1,5 @@
-//! Forgotten handles, thread-local destructors that call cygnet, and captures and results of odd sizes.
+//! Forgotten handles, thread-local destructors that call cygnet, and captures and results of odd
+//! sizes.
 
 use crate::common::{self, in_own_process_leaking, mpsc, runtime, with, within};
 use cygnet::{Handle, Runtime, TaskLocal, park, scope, spawn, spawn_local, unparker, yield_now};
@@ -203,7 +204,7 @@ fn a_runtime_may_be_dropped_by_a_destructor_of_a_foreign_threads_locals() {
     });
 }
 
-/// Calls `body` on a thread whose stack has room for several copies of a value of a megabyte.
+/// Calls `body` on a thread with room on its stack for several copies of a value of a megabyte.
 fn spacious(body: impl FnOnce() + Send + 'static) {
     common::watchdog::within_seconds(60, || {
         let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(body).unwrap();

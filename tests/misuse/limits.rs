@@ -6,16 +6,16 @@ use crate::common::{self, with, within};
 use cygnet::{BuildError, Builder, JoinError, Runtime, Task, spawn};
 use std::sync::Arc;
 
-/// Runs the calling test's `body` in a process of its own, which may limit its resources. Sanitizers and
-/// emulators take address space by the terabyte, so there the test is left out.
+/// Runs the calling test's `body` in a process of its own, which may limit its resources.
+/// Sanitizers and emulators take address space by the terabyte, so there the test is left out.
 fn limited(body: impl FnOnce()) {
     let limits_mean_nothing = common::SANITIZED || common::emulated();
     if common::leaves_out("a process of its own") || limits_mean_nothing {
         return;
     }
     alone(test_of(&body), || {
-        // Before there are threads: otherwise the allocator maps an arena for each thread at its first
-        // allocation, and the address space that has been taken says little.
+        // Before there are threads: otherwise the allocator maps an arena for each thread at its
+        // first allocation, and the address space that has been taken says little.
         #[cfg(target_env = "gnu")]
         // SAFETY: no conditions.
         assert_eq!(unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) }, 1);
@@ -38,7 +38,8 @@ fn set_address_space(bytes: libc::rlim_t) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
 }
 
-/// Leaves the process only a few threads. Returns `false` if the process may not give up its exemption.
+/// Leaves the process only a few threads. Returns `false` if the process may not give up its
+/// exemption.
 fn limit_threads() -> bool {
     const NOBODY: libc::uid_t = 65_534;
     // SAFETY: neither call takes a pointer; they change the user of the whole process.
@@ -151,8 +152,8 @@ fn join_all<T: Send>(tasks: Vec<Task<T>>) -> Vec<T> {
     tasks.into_iter().map(|task| task.join().unwrap()).collect()
 }
 
-/// Makes a blocking call that has a thread and returns when the sender is used. `tasks` tasks have stacks
-/// from then on. After that no other thread can be started.
+/// Makes a blocking call that has a thread and returns when the sender is used. `tasks` tasks have
+/// stacks from then on. After that no other thread can be started.
 fn only_thread(rt: &Runtime, tasks: usize) -> (common::mpsc::Sender<()>, Task<()>) {
     let (open, gate) = common::mpsc::channel::<()>();
     let first = rt.spawn(|| cygnet::blocking(move || gate.recv().unwrap()));

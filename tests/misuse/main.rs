@@ -1,5 +1,5 @@
-//! cygnet given wrong values, called in wrong places, forgotten, or short of something. The tables are in
-//! docs/misuse.md.
+//! cygnet given wrong values, called in wrong places, forgotten, or short of something. The tables
+//! are in docs/misuse.md.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -2,8 +2,8 @@
 
 use crate::Late;
 use crate::common::{
-    self, Mutex, in_own_process_leaking, panic_of, runtime, scaled, task_on, with, with_each,
-    within,
+    self, Mutex, in_own_process_leaking, panic_of, runtime, scaled, spin_until, task_on, with,
+    with_each, within,
 };
 use cygnet::{
     JoinError, LocalTask, Runtime, Task, YieldTo, park, scope, shield, spawn, spawn_local,
@@ -93,9 +93,7 @@ fn a_panic_in_the_drop_of_a_result_that_is_not_taken_is_told_to_the_hook() {
 fn a_panic_in_the_drop_of_a_result_does_not_leave_the_drop_of_a_handle_on_a_thread() {
     with(&[1], |rt| {
         let task = rt.spawn(|| Bomb("a result"));
-        while !task.is_finished() {
-            common::thread::yield_now();
-        }
+        spin_until(|| task.is_finished());
         drop(task);
         assert_eq!(rt.block_on(|| 7), 7);
     });
@@ -217,12 +215,7 @@ fn a_scope_during_an_unwinding_loses_no_child_although_others_were_joined() {
 #[test]
 fn a_held_worker_hides_no_task_while_it_runs_a_descendant() {
     let set = |flag: &AtomicBool| flag.store(true, Ordering::Release);
-    let is_set = |flag: &AtomicBool| flag.load(Ordering::Acquire);
-    let spin_until = |flag: &AtomicBool| {
-        while !is_set(flag) {
-            common::thread::yield_now();
-        }
-    };
+    let wait_for = |flag: &AtomicBool| spin_until(|| flag.load(Ordering::Acquire));
     task_on(&[2], || {
         let other = runtime(1);
         let flags: [AtomicBool; 5] = Default::default();
@@ -231,20 +224,20 @@ fn a_held_worker_hides_no_task_while_it_runs_a_descendant() {
             // The other worker takes nothing before the descendant runs.
             s.spawn(|| {
                 set(busy);
-                spin_until(own);
+                wait_for(own);
             });
-            spin_until(busy);
+            wait_for(busy);
             let unwinding = s.spawn(|| {
                 scope(|s| {
                     s.spawn(|| {
                         set(own);
-                        spin_until(stranger);
+                        wait_for(stranger);
                     });
                     set(begun);
                     yield_now().unwrap();
                     let _late = Late(|| {
                         set(unwinds);
-                        other.block_on(|| spin_until(own));
+                        other.block_on(|| wait_for(own));
                     });
                     panic!("the first")
                 })
@@ -334,9 +327,7 @@ fn neighbours_do_not_see_a_panic_that_waits_nor_poison_their_locks() {
             }
         };
         let neighbours: Vec<_> = (0..4).map(|_| rt.spawn(neighbour.clone())).collect();
-        while shared.rounds.load(Ordering::Relaxed) < 100 {
-            common::thread::yield_now();
-        }
+        spin_until(|| shared.rounds.load(Ordering::Relaxed) >= 100);
         for _ in 0..10 {
             while_unwinding(rt, || {
                 scope(|s| {
@@ -414,8 +405,8 @@ impl Drop for Slow {
     }
 }
 
-/// A scope whose frame lies below the frames of later calls, so that it could still be mistaken for one of
-/// theirs.
+/// A scope whose frame lies below the frames of later calls, so that it could still be mistaken for
+/// one of theirs.
 #[inline(never)]
 fn far_down(f: impl FnOnce(&cygnet::Scope<'_, '_>)) {
     let frames = black_box([0_u8; 16 << 10]);
@@ -423,8 +414,8 @@ fn far_down(f: impl FnOnce(&cygnet::Scope<'_, '_>)) {
     black_box(&frames);
 }
 
-/// A local task in a scope returns a value, and leaves a child that ends when the value is being dropped. A
-/// join drops the value: another task makes it, and that child cuts it short.
+/// A local task in a scope returns a value, and leaves a child that ends when the value is being
+/// dropped. A join drops the value: another task makes it, and that child cuts it short.
 #[test]
 fn a_panic_in_a_drop_by_a_join_after_the_end_of_the_scope_goes_to_the_hook() {
     for workers in common::WORKERS {

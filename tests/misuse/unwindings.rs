@@ -1,5 +1,5 @@
-//! Forbidden waits in destructors that run because of a panic. None may panic, which would end the process. For
-//! the same reason the answers are checked outside of the destructor.
+//! Forbidden waits in destructors that run because of a panic. None may panic, which would end the
+//! process. For the same reason the answers are checked outside of the destructor.
 
 use crate::common::mpsc::{Sender, channel};
 use crate::common::{self, in_child, payload_of, runtime, task_on, with_each};
@@ -59,8 +59,8 @@ fn assert_all_cut_short(answers: &Answers, n: usize) {
     assert_eq!(answers.len(), n);
 }
 
-/// Things whose waits do not end before all of them have been waited for, even if another worker has taken
-/// and cancelled a task.
+/// Things whose waits do not end before all of them have been waited for, even if another worker
+/// has taken and cancelled a task.
 struct Awaited {
     task: Task<()>,
     groups: [TaskGroup; 2],
@@ -69,7 +69,8 @@ struct Awaited {
     waited: Arc<AtomicBool>,
 }
 
-/// Its drop waits until all have been waited for, also in a task that is cancelled before or after its start.
+/// Its drop waits until all have been waited for, also in a task that is cancelled before or after
+/// its start.
 struct Stays(Arc<AtomicBool>);
 
 impl Drop for Stays {

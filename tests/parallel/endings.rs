@@ -1,9 +1,10 @@
-//! Parallel loops that end early, by a hit, a cancellation or a panic, and the values that they drop then.
+//! Parallel loops that end early, by a hit, a cancellation or a panic, and the values that they
+//! drop then.
 
 use crate::cancelled_meanwhile;
 use crate::common::drops::Guard;
 use crate::common::{
-    self, Drops, panic_of, scaled, task_on, task_on_each, task_on_each_and_many, within,
+    self, Drops, panic_of, scaled, spin_until, task_on, task_on_each, task_on_each_and_many, within,
 };
 use cygnet::par::{IntoSource, Source};
 use cygnet::{Cancelled, par, yield_now};
@@ -259,7 +260,8 @@ fn a_panic_of_identity_on_another_worker_stops_the_first_one() {
         let panicked = AtomicBool::new(false);
         let identity = || {
             let elsewhere = common::thread::current().id() != caller;
-            // Once: else the others' halves would panic, one after the other, until nothing is left.
+            // Once: else the others' halves would panic, one after the other, until nothing is
+            // left.
             assert!(!elsewhere || panicked.swap(true, Ordering::SeqCst), "identity");
         };
         // Nothing else would end it.
@@ -368,9 +370,7 @@ fn a_cancelled_loop_drops_each_result_if_the_destructor_of_one_panics() {
                             if !elsewhere && planted.load(Ordering::SeqCst) {
                                 meanwhile.begins();
                             }
-                            while !elsewhere && !planted.load(Ordering::SeqCst) {
-                                common::thread::yield_now();
-                            }
+                            spin_until(|| elsewhere || planted.load(Ordering::SeqCst));
                             if !first && !cygnet::is_cancelled() {
                                 let _ = yield_now();
                             }
@@ -394,9 +394,7 @@ fn a_cancellation_reaches_parts_whose_caller_has_nothing_left_but_to_wait() {
                 par::for_each(0..1_000_000, |n| match n {
                     // The caller is through with its half when the other half has been taken.
                     0 => {
-                        while !meanwhile.begun.load(Ordering::SeqCst) {
-                            common::thread::yield_now();
-                        }
+                        spin_until(|| meanwhile.begun.load(Ordering::SeqCst));
                     }
                     1..500_000 => {}
                     _ => {

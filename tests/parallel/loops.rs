@@ -1,11 +1,11 @@
-//! Parallel loops that run to their ends: each kind of source, each size, order, nesting, and turns for
-//! other tasks.
+//! Parallel loops that run to their ends: each kind of source, each size, order, nesting, and turns
+//! for other tasks.
 
 use crate::common::Mutex;
 use crate::common::thread::{self, ThreadId};
 use crate::common::{
-    self, Drops, panic_of, scaled_in_debug, task_on, task_on_each, task_on_each_and_many,
-    with_each_and_many,
+    self, Drops, panic_of, scaled_in_debug, spin_until, task_on, task_on_each,
+    task_on_each_and_many, with_each_and_many,
 };
 use cygnet::coroutine::Coroutine;
 use cygnet::par::{self, IntoSource, Source};
@@ -255,9 +255,7 @@ fn several_workers_share_a_loop_of_few_long_items() {
             let here = AtomicUsize::new(0);
             par::for_each(0..items, |_| {
                 here.fetch_add(1, Ordering::SeqCst);
-                while here.load(Ordering::SeqCst) < together {
-                    common::thread::yield_now();
-                }
+                spin_until(|| here.load(Ordering::SeqCst) >= together);
             })
             .unwrap();
         });
@@ -297,8 +295,8 @@ fn ready_coroutines_get_through_during_a_loop() {
     });
 }
 
-/// A reference that any thread may hold and only its own thread may use, as several crates offer it. It
-/// brings a yielder, which is not `Sync`, into a loop.
+/// A reference that any thread may hold and only its own thread may use, as several crates offer
+/// it. It brings a yielder, which is not `Sync`, into a loop.
 struct Bound<'a, T>(&'a T, ThreadId);
 
 // SAFETY: `get` refuses every thread but the one that made the reference.

@@ -10,7 +10,7 @@ mod pipeline_endings;
 mod places;
 mod sort;
 
-use common::{eventually, mpsc, runtime};
+use common::{eventually, mpsc, runtime, spin_until};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,9 +28,7 @@ impl Meanwhile {
 
     /// Keeps the worker until the task has been cancelled.
     fn spin_until_cancelled(&self) {
-        while !self.cancelled.load(Ordering::SeqCst) {
-            common::thread::yield_now();
-        }
+        spin_until(|| self.cancelled.load(Ordering::SeqCst));
     }
 }
 

@@ -1,5 +1,5 @@
-//! Pipelines that run to their ends: every kind of stage, order, limits, waits, nesting. Pipelines that
-//! end early are in `pipeline_endings`.
+//! Pipelines that run to their ends: every kind of stage, order, limits, waits, nesting. Pipelines
+//! that end early are in `pipeline_endings`.
 
 use crate::common::{
     self, Drops, Random, panic_of, scaled, scaled_in_debug, task_on, task_on_each,
@@ -32,7 +32,8 @@ fn any_stages_with_any_limit_give_the_result_of_plain_calls() {
     });
 }
 
-/// Runs three stages of random kinds. The last one collects the items, in order if it is an ordered stage.
+/// Runs three stages of random kinds. The last one collects the items, in order if it is an ordered
+/// stage.
 fn any_stages(random: &mut Random) {
     let kinds = [0; 3].map(|_| random.below(3));
     let items = [0, 1, 2, 5, 40, 200][random.below(6) as usize];

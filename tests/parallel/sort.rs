@@ -2,8 +2,8 @@
 
 use crate::cancelled_meanwhile;
 use crate::common::{
-    self, Drops, Random, emulated, eventually, panic_of, scaled, scaled_in_debug, task_on,
-    task_on_each, task_on_each_and_many, within,
+    self, Drops, Random, emulated, eventually, panic_of, scaled, scaled_in_debug, spin_until,
+    task_on, task_on_each, task_on_each_and_many, within,
 };
 use cygnet::{Runtime, par};
 use std::cell::Cell;
@@ -173,10 +173,11 @@ fn a_panic_of_the_comparison_leaves_a_permutation_and_drops_nothing_twice() {
     });
 }
 
-/// Returns how far down the stack a sort of `n` elements calls its comparison, in a task that has used
-/// most of its stack.
+/// Returns how far down the stack a sort of `n` elements calls its comparison, in a task that has
+/// used most of its stack.
 ///
-/// Seven eighths of the elements come to the left of each pivot, the worst division that counts as even.
+/// Seven eighths of the elements come to the left of each pivot, the worst division that counts as
+/// even.
 fn depth_of_an_uneven_sort(n: usize) -> usize {
     fn here() -> usize {
         let local = std::hint::black_box(0u8);
@@ -236,9 +237,7 @@ fn an_uneven_sort_on_a_full_stack_goes_no_deeper_with_two_workers() {
                             eventually("the sort has ended", || ended.load(SeqCst));
                         });
                     }
-                    while begun.load(SeqCst) + 1 < workers {
-                        common::thread::yield_now();
-                    }
+                    spin_until(|| begun.load(SeqCst) + 1 >= workers);
                     let depth = depth_of_an_uneven_sort(1 << 19);
                     ended.store(true, SeqCst);
                     depth
@@ -248,8 +247,8 @@ fn an_uneven_sort_on_a_full_stack_goes_no_deeper_with_two_workers() {
         });
         depth.into_inner()
     });
-    // A few forks may be open, with large frames in a debug build. Without a bound the sort goes twice as
-    // deep, in a debug build four times.
+    // A few forks may be open, with large frames in a debug build. Without a bound the sort goes
+    // twice as deep, in a debug build four times.
     let halves = if cfg!(debug_assertions) { 4 } else { 3 };
     assert!(depths[1] * 2 < depths[0] * halves, "{depths:?}");
 }

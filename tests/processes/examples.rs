@@ -1,6 +1,7 @@
 //! The examples, run as a user runs them.
 
-// ThreadSanitizer reports a race inside of tokio, as tests/tokio.rs says, and the examples are not built for it.
+// ThreadSanitizer reports a race inside of tokio, as tests/tokio.rs says, and the examples are not
+// built for it.
 #![cfg(not(any(cygnet_tsan, cygnet_asan)))]
 
 use crate::common::rerun::command_of;
@@ -14,7 +15,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// The command of an example that `cargo test` has built, or `None` if it has built only some tests.
+/// The command of an example that `cargo test` has built, or `None` if it has built only some
+/// tests.
 fn example(name: &str) -> Option<Command> {
     let tests = env::current_exe().unwrap();
     let binary: PathBuf = tests.parent().unwrap().parent().unwrap().join("examples").join(name);
@@ -25,7 +27,8 @@ fn example(name: &str) -> Option<Command> {
     Some(command_of(binary))
 }
 
-/// Runs an example to its end, and returns its exit code, its output and what it wrote to standard error.
+/// Runs an example to its end, and returns its exit code, its output and what it wrote to standard
+/// error.
 fn run(name: &str, arguments: &[&str]) -> Option<(Option<i32>, String, String)> {
     let output = example(name)?.args(arguments).output().unwrap();
     let [said, complained] =
@@ -330,7 +333,8 @@ fn server_ends_although_a_client_does_not_read_its_answers() {
         let requests = "what?\n".repeat(10_000);
         while client.write_all(requests.as_bytes()).is_ok() {}
         signal(&server, libc::SIGINT);
-        // The server ends late if requests are in its way, and in time if it was slow to take them in.
+        // The server ends late if requests are in its way, and in time if it was slow to take them
+        // in.
         server.wait().unwrap();
         let rest = rest_of(&mut said);
         assert!(rest.starts_with("shutting down; "), "{rest}");

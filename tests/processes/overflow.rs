@@ -1,5 +1,6 @@
-//! Faults: a task that overflows its stack is named before the process aborts, and every other fault goes to
-//! the handler that was there before. Each test ends a process, so it runs itself again.
+//! Faults: a task that overflows its stack is named before the process aborts, and every other
+//! fault goes to the handler that was there before. Each test ends a process, so it runs itself
+//! again.
 
 // The sanitizers handle these signals themselves, and their frames need larger stacks.
 #![cfg(not(any(cygnet_asan, cygnet_tsan)))]
@@ -49,7 +50,8 @@ fn plain_segv() {
     unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
 }
 
-/// Runs the calling test again for each case, in a process that calls the case's function. `show` is given the case's expectation, how the process ended, and its standard error.
+/// Runs the calling test again for each case, in a process that calls the case's function. `show`
+/// is given the case's expectation, how the process ended, and its standard error.
 #[track_caller]
 fn in_child<T: Copy>(cases: &[(&str, fn(), T)], show: impl Fn(T, ExitStatus, String)) {
     let role = rerun::role();

@@ -1,13 +1,13 @@
-//! Processes whose system calls a filter refuses. A filter stays, so each test installs it in a process of its
-//! own.
+//! Processes whose system calls a filter refuses. A filter stays, so each test installs it in a
+//! process of its own.
 
 use crate::common::{emulated, in_child, in_own_process, runtime, with};
 use cygnet::Runtime;
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 
-/// Refuses a system call to all threads of the process from now on, always or if its third argument is this
-/// number.
+/// Refuses a system call to all threads of the process from now on, always or if its third argument
+/// is this number.
 fn refuse(call: libc::c_long, third: Option<u32>) {
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const IF_EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -29,7 +29,8 @@ fn refuse(call: libc::c_long, third: Option<u32>) {
     let done = unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
     let (mode, all_threads) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
-    // SAFETY: the filter and its program live until the call has returned, and the kernel copies them.
+    // SAFETY: the filter and its program live until the call has returned, and the kernel copies
+    // them.
     let done = unsafe { libc::syscall(libc::SYS_seccomp, mode, all_threads, &raw const filter) };
     assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
 }

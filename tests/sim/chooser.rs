@@ -1,12 +1,13 @@
-//! Which orders of events the seeds bring.
+//! The orders of events that seeds bring.
 
 use crate::runtime;
 use cygnet::scope;
 use cygnet::sim::{self, Reason};
 use cygnet::sync::Mutex;
 
-/// Two locks that are taken in both orders: by the one at its beginning, by the other one after it has taken a third lock many times.
-fn one_has_to_stand_still_for_long() {
+/// Two tasks take two locks in different orders: one at its beginning, the other one after it has
+/// taken a third lock many times.
+fn one_task_must_stand_still_for_long() {
     let (left, right, work) = (Mutex::new(()), Mutex::new(()), Mutex::new(0));
     let works = || (0..20).for_each(|_| *work.lock().unwrap() += 1);
     runtime(2).block_on(|| {
@@ -27,10 +28,10 @@ fn one_has_to_stand_still_for_long() {
     });
 }
 
-/// By a rate of switches alone, however large, it is one run of a thousand.
+/// With any rate of switches alone, one run in a thousand deadlocks.
 #[test]
-fn that_one_stands_still_while_others_come_far_is_no_rarity() {
-    let deadlock = |seed: &u64| match sim::run(*seed, one_has_to_stand_still_for_long) {
+fn seeds_often_let_one_task_stand_still_while_others_go_far() {
+    let deadlock = |seed: &u64| match sim::run(*seed, one_task_must_stand_still_for_long) {
         Ok(_) => false,
         Err(failed) => *failed.reason() == Reason::Deadlock,
     };

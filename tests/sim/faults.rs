@@ -1,4 +1,4 @@
-//! What goes wrong because a test has asked for it.
+//! Faults that a test has asked for.
 
 use crate::{program, runtime};
 use cygnet::scope;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 #[test]
-fn programs_come_to_their_ends_though_much_goes_wrong() {
+fn programs_end_although_much_goes_wrong() {
     let faults = Faults::new().steal(0.3).spurious_unpark(0.2).late_wake(0.3).stall(0.01);
     let faults = faults.stack(0.3).allocation(0.3).thread(0.5).clock(0.001);
     let explored = sim::explore(&Options::new().seeds(0..500).faults(faults), program);
@@ -27,7 +27,7 @@ fn mean_time(faults: Faults) -> Duration {
 }
 
 #[test]
-fn what_comes_late_costs_time() {
+fn late_wakes_stalls_and_clock_jumps_cost_time() {
     let time = mean_time(Faults::new());
     for fault in [Faults::late_wake, Faults::stall, Faults::clock] {
         let faults = fault(Faults::new(), 0.5);
@@ -37,7 +37,7 @@ fn what_comes_late_costs_time() {
 }
 
 #[test]
-fn what_went_wrong_is_counted() {
+fn faults_are_counted() {
     let count = |faults: Faults| {
         let options = Options::new().seeds(0..50).faults(faults);
         sim::explore(&options, program).unwrap().faults()

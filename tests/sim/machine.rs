@@ -1,10 +1,10 @@
-//! A machine that is not there: its prices, its cores, and where the time goes.
+//! The model of a machine: its prices, its cores, and where the time goes.
 
-use crate::common::rerun::{rerun, role};
+use crate::common::panic_of;
+use crate::{assert_same_in_processes, on_machine};
 use cygnet::Runtime;
 use cygnet::sim::{Machine, Measured, Reason, compute, now, thread};
 use cygnet::sync::{Barrier, Mutex, RwLock, Semaphore};
-use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ const NS: Duration = Duration::from_nanos(1);
 const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// A machine on which nothing but computing takes any time to speak of.
+/// A machine on which only computing takes noticeable time.
 fn free(cores: usize) -> Machine {
     let machine = Machine::new(cores).update(Duration::ZERO).near(Duration::ZERO);
     let machine = machine.far(Duration::ZERO).fence(Duration::ZERO).barrier(Duration::ZERO);
@@ -21,7 +21,7 @@ fn free(cores: usize) -> Machine {
     machine.wake(Duration::ZERO).wake_up(Duration::ZERO).start(Duration::ZERO).yields(NS)
 }
 
-/// What it takes for so many threads to compute so long each.
+/// Returns how long `threads` threads take to compute for `time` each.
 fn threads_compute(machine: &Machine, threads: usize, time: Duration) -> (Duration, Measured) {
     let mut took = Duration::ZERO;
     let measured = machine.run(|| {
@@ -41,7 +41,7 @@ fn assert_about(took: Duration, expected: Duration) {
 
 #[test]
 fn threads_on_cores_of_their_own_compute_at_the_same_time() {
-    // The one that waits for the others has no core meanwhile.
+    // The thread that waits for the others has no core meanwhile.
     assert_about(threads_compute(&free(8), 8, MS).0, MS);
 }
 
@@ -51,7 +51,8 @@ fn threads_without_cores_of_their_own_take_turns() {
     assert_about(threads_compute(&free(2), 8, 10 * MS).0, 40 * MS);
     let (_, measured) = threads_compute(&free(2).slice(MS), 4, 10 * MS);
     let queued: Duration = measured.threads().map(|thread| thread.queueing()).sum();
-    // Two have cores at a time: 40 ms of computing take 20 ms, and each has waited for half of them.
+    // Two threads have cores at a time: 40 ms of computing take 20 ms, and each has waited for half
+    // of that.
     assert_about(queued, 4 * 10 * MS);
 }
 
@@ -60,7 +61,7 @@ fn a_thread_that_sleeps_takes_no_core() {
     let mut took = Duration::ZERO;
     let measured = free(2).run(|| {
         let start = now();
-        // They share the second core.
+        // The sleepers share the second core.
         let sleepers: Vec<_> = (0..4).map(|_| thread::spawn(|| thread::sleep(10 * MS))).collect();
         compute(10 * MS);
         sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
@@ -73,12 +74,10 @@ fn a_thread_that_sleeps_takes_no_core() {
 }
 
 #[test]
-fn what_a_thread_does_adds_up_to_its_time() {
-    let measured = Machine::new(4).run(|| {
-        let rt = Runtime::builder().workers(6).build().unwrap();
-        rt.block_on(|| cygnet::par::for_each(0..100, |_| compute(20 * US)).unwrap());
+fn the_times_of_a_thread_add_up_to_the_time_of_the_run() {
+    let ((), measured) = on_machine(&Machine::new(4), 6, || {
+        cygnet::par::for_each(0..100, |_| compute(20 * US)).unwrap();
     });
-    let measured = measured.unwrap();
     let whole = measured.run().time();
     let computed: Duration = measured.threads().map(|thread| thread.computing()).sum();
     assert_eq!(computed, 100 * 20 * US);
@@ -87,7 +86,7 @@ fn what_a_thread_does_adds_up_to_its_time() {
     for thread in measured.threads() {
         let sum = thread.computing() + thread.working() + thread.searching();
         let sum = sum + thread.queueing() + thread.sleeping();
-        // The others have begun later, and ended sooner.
+        // Threads other than the first have begun later, and ended sooner.
         assert!(sum <= whole && sum > whole / 2, "{}: {sum:?} of {whole:?}", thread.name());
         searched += thread.searching();
     }
@@ -97,22 +96,17 @@ fn what_a_thread_does_adds_up_to_its_time() {
     assert!(measured.wakes() > 0 && measured.moves() > 0 && measured.places().count() > 0);
 }
 
-/// What it takes for so many threads to lock a mutex a thousand times.
+/// Has `threads` threads lock a mutex a thousand times each.
 fn threads_lock(machine: &Machine, threads: usize) -> Measured {
     let measured = machine.run(|| {
-        let mutex = std::sync::Arc::new(Mutex::new(0));
-        let threads: Vec<_> = (0..threads)
-            .map(|_| {
-                let mutex = std::sync::Arc::clone(&mutex);
-                thread::spawn(move || {
-                    for _ in 0..1_000 {
-                        *mutex.lock().unwrap() += 1;
-                        compute(100 * NS);
-                    }
-                })
-            })
-            .collect();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let mutex = Mutex::new(0);
+        let locks = || {
+            for _ in 0..1_000 {
+                *mutex.lock().unwrap() += 1;
+                compute(100 * NS);
+            }
+        };
+        thread::scope(|s| (0..threads).for_each(|_| drop(s.spawn(locks))));
     });
     measured.unwrap()
 }
@@ -134,9 +128,9 @@ fn a_line_that_several_cores_write_moves_and_costs() {
 fn a_run_ends_with_the_thread_whose_clock_is_last() {
     for computes in 1..100 {
         let measured = Machine::new(2).near(MS).update(MS).hit(MS).run(|| {
-            let mutex = std::sync::Arc::new(Mutex::new(0));
+            let mutex = Arc::new(Mutex::new(0));
             *mutex.lock().unwrap() += 1;
-            // Nobody joins it, and the last that it does takes a line from here.
+            // It is not joined, and its last step takes a line from here.
             drop(thread::spawn(move || *mutex.lock().unwrap() += 1));
             compute(computes * 200 * US);
         });
@@ -155,16 +149,17 @@ fn a_move_that_costs_nothing_is_one() {
     assert!(moves > 500, "{moves} moves");
 }
 
+/// Four sockets have two, one, one and one of five cores. Threads take the first core that is free:
+/// the last two threads here have the third and the fourth.
 #[test]
 fn cores_are_divided_as_evenly_as_they_can_be() {
-    // Four sockets have two, one, one and one of five cores. Threads take the first core that is free: the last two that are started here have the third and the fourth.
     let took = |sockets| {
         let mut took = Duration::ZERO;
         let machine = Machine::new(5).sockets(sockets).near(MS).far(100 * MS);
         let run = machine.run(|| {
-            let mutex = std::sync::Arc::new(Mutex::new(0));
+            let mutex = Arc::new(Mutex::new(0));
             let locks = |after: Duration| {
-                let mutex = std::sync::Arc::clone(&mutex);
+                let mutex = Arc::clone(&mutex);
                 thread::spawn(move || {
                     compute(after);
                     let start = now();
@@ -187,7 +182,7 @@ fn cores_are_divided_as_evenly_as_they_can_be() {
 }
 
 #[test]
-fn who_computes_while_it_unwinds_takes_its_time() {
+fn computing_while_unwinding_takes_its_time() {
     struct Computes;
     impl Drop for Computes {
         fn drop(&mut self) {
@@ -207,7 +202,7 @@ fn who_computes_while_it_unwinds_takes_its_time() {
 }
 
 #[test]
-fn who_sleeps_for_longer_than_a_clock_can_show_sleeps_for_ever() {
+fn a_sleep_longer_than_a_clock_can_show_never_ends() {
     let year = Duration::from_secs(365 * 24 * 3600);
     let sleeps = |time| Machine::new(2).most_steps(10_000).run(move || thread::sleep(time));
     assert!(sleeps(200 * year).unwrap().run().time() >= 200 * year);
@@ -228,45 +223,25 @@ fn a_machine_has_as_many_processors_as_cores() {
     }
 }
 
-/// A bit of all, and what a machine makes of it.
-fn a_program_on_a_machine() -> String {
-    let measured = Machine::new(3).seed(7).run(|| {
-        let rt = Runtime::builder().workers(4).build().unwrap();
-        rt.block_on(|| {
+#[test]
+fn a_program_takes_the_same_time_in_each_process() {
+    assert_same_in_processes(20, || {
+        let ((), measured) = on_machine(&Machine::new(3).seed(7), 4, || {
             let tasks: Vec<_> = (0..50).map(|_| cygnet::spawn(|| compute(US))).collect();
             tasks.into_iter().for_each(|task| task.join().unwrap());
             cygnet::sleep(MS).unwrap();
             cygnet::join(|| compute(MS), || compute(2 * MS));
         });
+        format!("{:?} {}", measured.run(), measured.moves())
     });
-    let measured = measured.unwrap();
-    format!("{:?} {}", measured.run(), measured.moves())
-}
-
-#[test]
-fn a_program_takes_the_same_time_in_each_process() {
-    if role().is_some() {
-        println!("[{}]", a_program_on_a_machine());
-        return;
-    }
-    let name = "machine::a_program_takes_the_same_time_in_each_process";
-    let results: std::collections::BTreeSet<_> = (0..20)
-        .map(|_| {
-            let output = rerun(name, "program");
-            let said = String::from_utf8(output.stdout).unwrap();
-            let (_, result) = said.split_once('[').unwrap();
-            result.split_once(']').unwrap().0.to_owned()
-        })
-        .collect();
-    assert_eq!(results.len(), 1, "{results:#?}");
 }
 
 #[test]
 fn a_program_that_fails_says_how() {
-    let failed = Machine::new(2).run(|| panic!("a mistake")).unwrap_err();
+    let fails = |program: fn()| *Machine::new(2).most_steps(10_000).run(program).unwrap_err();
+    let failed = fails(|| panic!("a mistake"));
     assert_eq!(*failed.reason(), Reason::Panicked("a mistake".to_owned()));
-    let failed = Machine::new(2).run(thread::park).unwrap_err();
-    assert_eq!(*failed.reason(), Reason::Deadlock);
+    assert_eq!(*fails(thread::park).reason(), Reason::Deadlock);
     let endless = || {
         let thread = thread::spawn(|| {
             loop {
@@ -275,188 +250,174 @@ fn a_program_that_fails_says_how() {
         });
         let _: Result<(), _> = thread.join();
     };
-    let failed = Machine::new(2).most_steps(10_000).run(endless).unwrap_err();
-    assert_eq!(*failed.reason(), Reason::TooManySteps);
+    assert_eq!(*fails(endless).reason(), Reason::TooManySteps);
 }
 
 #[test]
 fn machines_that_cannot_be_are_refused() {
-    #[track_caller]
-    fn assert_refused(why: &str, make: impl FnOnce() -> Machine + std::panic::UnwindSafe) {
-        let panic = catch_unwind(make).unwrap_err();
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-        let text = text.unwrap();
+    type Make = fn() -> Machine;
+    let refused: [(&str, Make); 10] = [
+        ("a machine without cores cannot", || Machine::new(0)),
+        ("4096 at most", || Machine::new(4_097)),
+        ("4096 at most", || Machine::new(usize::MAX)),
+        ("no more than cores", || Machine::new(2).sockets(3)),
+        ("at least one", || Machine::new(2).sockets(0)),
+        ("time would stand still", || Machine::new(1).hit(Duration::ZERO)),
+        ("time would stand still", || Machine::new(1).spin(Duration::ZERO)),
+        ("time would stand still", || Machine::new(1).yields(Duration::ZERO)),
+        ("time would stand still", || Machine::new(1).slice(Duration::ZERO)),
+        ("must not exceed an hour", || Machine::new(1).wake_up(Duration::MAX)),
+    ];
+    for (why, make) in refused {
+        let text = panic_of(make);
         assert!(text.contains(why), "{text}");
     }
-    assert_refused("a machine without cores cannot", || Machine::new(0));
-    assert_refused("4096 at most", || Machine::new(4_097));
-    assert_refused("4096 at most", || Machine::new(usize::MAX));
-    assert_refused("no more than cores", || Machine::new(2).sockets(3));
-    assert_refused("at least one", || Machine::new(2).sockets(0));
-    for make in [Machine::hit, Machine::spin, Machine::yields, Machine::slice] {
-        assert_refused("time would stand still", move || make(Machine::new(1), Duration::ZERO));
-    }
-    assert_refused("must not exceed an hour", || Machine::new(1).wake_up(Duration::MAX));
 }
 
 #[test]
 fn a_computation_without_end_is_refused() {
     let failed = Machine::new(1).run(|| compute(Duration::MAX)).unwrap_err();
-    let refused = |reason: &Reason| matches!(reason, Reason::Panicked(text) if text.contains("must not exceed a year"));
-    assert!(refused(failed.reason()), "{failed}");
-    assert!(catch_unwind(|| compute(Duration::MAX)).is_err());
+    let outside = Reason::Panicked(panic_of(|| compute(Duration::MAX)));
+    for reason in [failed.reason(), &outside] {
+        let Reason::Panicked(text) = reason else { panic!("{reason:?}") };
+        assert!(text.contains("must not exceed a year"), "{text}");
+    }
 }
 
 #[test]
-fn computing_outside_of_a_simulation_takes_real_time() {
+fn computing_takes_real_time_outside_of_a_simulation_and_moves_its_clock_inside() {
     let start = std::time::Instant::now();
     compute(5 * MS);
     assert!(start.elapsed() >= 5 * MS);
-}
-
-#[test]
-fn computing_moves_the_clock_of_a_simulation() {
-    cygnet::sim::run(1, || {
+    let inside = || {
         let start = now();
         compute(MS);
         assert!(now() - start >= MS);
-    })
-    .unwrap();
+    };
+    cygnet::sim::run(1, inside).unwrap();
 }
 
 #[test]
-fn tasks_that_meet_and_compute_are_shared_evenly_also_if_their_parent_joins_one_first() {
-    let mut took = Duration::ZERO;
-    let measured = Machine::new(2).run(|| {
-        let rt = Runtime::builder().workers(2).build().unwrap();
-        rt.block_on(|| {
-            // What such tasks are like is not known in the first rounds.
-            for _ in 0..3 {
-                let start = now();
-                let barrier = Barrier::new(8);
-                let meet_and_compute = || {
-                    barrier.wait().unwrap();
-                    compute(MS);
-                };
-                cygnet::scope(|s| {
-                    let tasks: Vec<_> = (0..8).map(|_| s.spawn(meet_and_compute)).collect();
-                    tasks.into_iter().for_each(|task| task.join().unwrap());
-                });
-                took = now() - start;
-            }
-        });
+fn tasks_that_meet_and_compute_are_shared_evenly_if_their_parent_joins_one_first() {
+    let (took, _) = on_machine(&Machine::new(2), 2, || {
+        let mut took = Duration::ZERO;
+        // Workers learn in the first rounds what such tasks are like.
+        for _ in 0..3 {
+            let start = now();
+            let barrier = Barrier::new(8);
+            let meet_and_compute = || {
+                barrier.wait().unwrap();
+                compute(MS);
+            };
+            cygnet::scope(|s| {
+                let tasks: Vec<_> = (0..8).map(|_| s.spawn(meet_and_compute)).collect();
+                tasks.into_iter().for_each(|task| task.join().unwrap());
+            });
+            took = now() - start;
+        }
+        took
     });
-    measured.unwrap();
     // Five of them on one worker would take 5 ms.
     assert!(took < 4 * MS + MS / 2, "{took:?}");
 }
 
 #[test]
 fn a_waiter_whose_worker_computes_is_not_passed_for_long() {
-    let mut waited = Duration::ZERO;
-    let measured = free(1).run(|| {
-        let rt = Runtime::builder().workers(1).build().unwrap();
-        rt.block_on(|| {
-            let mutex = &Mutex::new(());
-            cygnet::scope(|s| {
-                let waiter = s.spawn(move || {
-                    let start = now();
-                    drop(mutex.lock().unwrap());
-                    now() - start
-                });
-                let guard = mutex.lock().unwrap();
-                // Often enough for the other one to come to its turn, and wait.
-                (0..200).for_each(|_| cygnet::yield_now().unwrap());
-                drop(guard);
-                // It has been called, and its worker comes back to the mutex again and again.
-                for _ in 0..200 {
-                    compute(MS / 10);
-                    drop(mutex.lock().unwrap());
-                }
-                waited = waiter.join().unwrap();
+    let (waited, _) = on_machine(&free(1), 1, || {
+        let mutex = &Mutex::new(());
+        cygnet::scope(|s| {
+            let waiter = s.spawn(move || {
+                let start = now();
+                drop(mutex.lock().unwrap());
+                now() - start
             });
-        });
+            let guard = mutex.lock().unwrap();
+            // Often enough for the waiter to come to its turn, and wait.
+            (0..200).for_each(|_| cygnet::yield_now().unwrap());
+            drop(guard);
+            // The waiter has been called, and its worker comes back to the mutex again and again.
+            for _ in 0..200 {
+                compute(MS / 10);
+                drop(mutex.lock().unwrap());
+            }
+            waiter.join().unwrap()
+        })
     });
-    measured.unwrap();
     assert!((MS / 2..2 * MS).contains(&waited), "{waited:?}");
 }
 
-/// Two tasks of one worker have waited for a lock, and wait for their worker, which computes for a tenth of a second.
-/// How long it takes meanwhile to use the lock `rounds` times on the other worker, with 10 us between.
+/// Two tasks of one worker have waited for a lock, and wait for their worker, which computes for a
+/// tenth of a second. Returns how long it takes meanwhile to use the lock 6,000 times on the other
+/// worker, with 10 us between.
 fn use_beside_a_worker_that_computes<L: Send + Sync + 'static>(
     lock: L,
-    rounds: u32,
     within: fn(&L, &mut dyn FnMut()),
 ) -> Duration {
-    let mut took = Duration::ZERO;
-    let measured = free(2).run(|| {
-        let rt = Runtime::builder().workers(2).build().unwrap();
-        rt.block_on(|| {
-            let (lock, ends) = (Arc::new(lock), Arc::new(AtomicBool::new(false)));
-            let (meet, started) = (&Barrier::new(2), &AtomicBool::new(false));
-            cygnet::scope(|s| {
-                let shared = lock.clone();
-                let other = s.spawn(move || {
-                    started.store(true, Ordering::Relaxed);
-                    let waiter = || {
-                        let lock = shared.clone();
-                        cygnet::spawn_local(move || within(&lock, &mut || ()))
-                    };
-                    let waiters = [waiter(), waiter()];
-                    meet.wait().unwrap();
-                    // Both wait for the lock, and then for this worker.
-                    (0..200).for_each(|_| cygnet::yield_now().unwrap());
-                    meet.wait().unwrap();
-                    compute(100 * MS);
-                    waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
-                });
-                let mut idler = None;
-                within(&lock, &mut || {
-                    // The other worker takes it.
-                    while !started.load(Ordering::Relaxed) {
-                        compute(US);
-                    }
-                    // It is ready all the time, so somebody else could run here.
-                    let ready = ends.clone();
-                    idler = Some(cygnet::spawn_local(move || {
-                        while !ready.load(Ordering::Relaxed) {
-                            cygnet::yield_now().unwrap();
-                        }
-                    }));
-                    meet.wait().unwrap();
-                    meet.wait().unwrap();
-                });
-                let start = now();
-                for _ in 0..rounds {
-                    compute(10 * US);
-                    within(&lock, &mut || ());
-                }
-                took = now() - start;
-                ends.store(true, Ordering::Relaxed);
-                idler.expect("spawned above").join().unwrap();
-                other.join().unwrap();
+    let body = || {
+        let (lock, ends) = (Arc::new(lock), Arc::new(AtomicBool::new(false)));
+        let (meet, started) = (&Barrier::new(2), &AtomicBool::new(false));
+        cygnet::scope(|s| {
+            let shared = lock.clone();
+            let other = s.spawn(move || {
+                started.store(true, Ordering::Relaxed);
+                let waiter = || {
+                    let lock = shared.clone();
+                    cygnet::spawn_local(move || within(&lock, &mut || ()))
+                };
+                let waiters = [waiter(), waiter()];
+                meet.wait().unwrap();
+                // Both wait for the lock, and then for this worker.
+                (0..200).for_each(|_| cygnet::yield_now().unwrap());
+                meet.wait().unwrap();
+                compute(100 * MS);
+                waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
             });
-        });
-    });
-    measured.unwrap();
-    took
+            let mut idler = None;
+            within(&lock, &mut || {
+                // The other worker takes the task.
+                while !started.load(Ordering::Relaxed) {
+                    compute(US);
+                }
+                // The idler is ready all the time, so another task could run here.
+                let ready = ends.clone();
+                idler = Some(cygnet::spawn_local(move || {
+                    while !ready.load(Ordering::Relaxed) {
+                        cygnet::yield_now().unwrap();
+                    }
+                }));
+                meet.wait().unwrap();
+                meet.wait().unwrap();
+            });
+            let start = now();
+            for _ in 0..6_000 {
+                compute(10 * US);
+                within(&lock, &mut || ());
+            }
+            let took = now() - start;
+            ends.store(true, Ordering::Relaxed);
+            idler.expect("spawned above").join().unwrap();
+            other.join().unwrap();
+            took
+        })
+    };
+    on_machine(&free(2), 2, body).0
 }
 
 #[test]
 fn locks_whose_waiters_wait_for_a_worker_that_computes_are_used_by_others() {
-    let mutex = use_beside_a_worker_that_computes(Mutex::new(()), 6_000, |lock, f| {
+    let mutex = use_beside_a_worker_that_computes(Mutex::new(()), |lock, f| {
         let _guard = lock.lock().unwrap();
         f();
     });
-    // It is not handed over to one of those two, not even at the 4,096th unlock, nor left to them.
+    // It is not handed over to one of the two waiters, not even at the 4,096th unlock, nor left to
+    // them.
     assert!(mutex < 80 * MS, "a mutex: {mutex:?}");
-    let semaphore = use_beside_a_worker_that_computes(Semaphore::new(1), 6_000, |lock, f| {
+    let semaphore = use_beside_a_worker_that_computes(Semaphore::new(1), |lock, f| {
         let _permit = lock.acquire().unwrap();
         f();
     });
     assert!(semaphore < 80 * MS, "a semaphore: {semaphore:?}");
-    let writers = use_beside_a_worker_that_computes(RwLock::new(()), 6_000, |lock, f| {
+    let writers = use_beside_a_worker_that_computes(RwLock::new(()), |lock, f| {
         let _guard = lock.write().unwrap();
         f();
     });

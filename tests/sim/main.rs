@@ -17,10 +17,13 @@ mod tree;
 mod types;
 
 use common::choices;
-use common::rerun::{command, rerun, role, run};
+use common::in_child;
+use common::rerun::{command, rerun, role, run, test_of};
 use cygnet::sim::{self, Machine, Measured, Options, Reason};
 use cygnet::sync::{Event, Mutex};
 use cygnet::{Runtime, par, scope, sleep, spawn, timeout, yield_now};
+use std::collections::BTreeSet;
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -64,7 +67,7 @@ fn the_same_seed_gives_the_same_run() {
 #[test]
 fn seeds_differ() {
     let hashes = (0..100).map(|seed| sim::run(seed, program).unwrap().trace_hash());
-    let different: std::collections::BTreeSet<_> = hashes.collect();
+    let different: BTreeSet<_> = hashes.collect();
     assert!(different.len() > 90, "{} of 100", different.len());
 }
 
@@ -82,16 +85,13 @@ fn time_is_virtual() {
     assert!(time >= 2 * day && time < 2 * day + Duration::from_secs(1), "{time:?}");
 }
 
-/// Its chunks grow until they take some time, which they would not come to if it cost nothing.
+/// The chunks of a loop grow until they take some time, and would grow for ever if items took none.
 #[test]
 fn the_items_of_a_loop_take_time_so_that_a_timeout_reaches_it() {
     sim::check(&Options::new().seeds(0..50), || {
-        let rt = runtime(2);
         let done = AtomicU32::new(0);
-        rt.block_on(|| {
-            let visit = |_| {
-                done.fetch_add(1, Ordering::Relaxed);
-            };
+        runtime(2).block_on(|| {
+            let visit = |_| _ = done.fetch_add(1, Ordering::Relaxed);
             let visits = || par::for_each(0..1 << 30, visit);
             timeout(Duration::from_millis(1), visits).unwrap_err();
         });
@@ -103,19 +103,12 @@ fn the_items_of_a_loop_take_time_so_that_a_timeout_reaches_it() {
 #[test]
 fn a_deadlock_is_found() {
     let failed = sim::explore(&Options::new(), || {
-        let (first, second) = (Mutex::new(()), Mutex::new(()));
-        runtime(2).block_on(|| {
-            scope(|s| {
-                s.spawn(|| {
-                    let _first = first.lock().unwrap();
-                    let _second = second.lock().unwrap();
-                });
-                s.spawn(|| {
-                    let _second = second.lock().unwrap();
-                    let _first = first.lock().unwrap();
-                });
-            });
-        });
+        let locks = [Mutex::new(()), Mutex::new(())];
+        let lock_both = |first: usize| {
+            let _first = locks[first].lock().unwrap();
+            let _second = locks[1 - first].lock().unwrap();
+        };
+        runtime(2).block_on(|| scope(|s| (0..2).for_each(|n| _ = s.spawn(move || lock_both(n)))));
     });
     let failed = failed.unwrap_err();
     assert_eq!(*failed.reason(), Reason::Deadlock);
@@ -123,19 +116,16 @@ fn a_deadlock_is_found() {
 }
 
 fn counted_twice() {
-    let visits = Arc::new(AtomicU32::new(0));
+    let visits = AtomicU32::new(0);
     runtime(2).block_on(|| {
-        scope(|s| {
-            for _ in 0..2 {
-                s.spawn(|| {
-                    let before = visits.load(Ordering::Relaxed);
-                    yield_now().unwrap();
-                    visits.store(before + 1, Ordering::Relaxed);
-                });
-            }
-        });
+        let visit = || {
+            let before = visits.load(Ordering::Relaxed);
+            yield_now().unwrap();
+            visits.store(before + 1, Ordering::Relaxed);
+        };
+        scope(|s| (0..2).for_each(|_| _ = s.spawn(visit)));
     });
-    assert_eq!(visits.load(Ordering::Relaxed), 2, "a visit was not counted");
+    assert_eq!(visits.into_inner(), 2, "a visit was not counted");
 }
 
 #[test]
@@ -154,9 +144,8 @@ fn all_runs_with_a_preemption_are_tried() {
     let explored = sim::explore(&options, || {
         let event = Event::new();
         runtime(1).block_on(|| {
-            let waits = || event.wait().unwrap();
             scope(|s| {
-                s.spawn(waits);
+                s.spawn(|| event.wait().unwrap());
                 event.set();
             });
         });
@@ -192,16 +181,15 @@ fn threads_of_the_test_are_simulated() {
         assert_eq!(sum, 120);
     });
     let explored = explored.unwrap();
-    // The test's own, two workers, and three that it has started.
+    // The thread of the test, two workers, and three threads that the test has started.
     assert_eq!(explored.threads(), 200 * 6);
 }
 
-/// The clock goes on to the next one's time only if the one that rests is not up before.
+/// The clock goes on to the next thread's time only if the resting thread is not up before.
 #[test]
 fn a_rest_of_no_time_takes_none() {
-    let options = Options::new().seeds(0..100);
     let rests: [fn(Duration); 2] = [sim::thread::park_timeout, sim::thread::sleep];
-    sim::check(&options, || {
+    sim::check(&Options::new().seeds(0..100), || {
         sim::thread::scope(|s| {
             s.spawn(|| sim::thread::sleep(Duration::from_secs(10)));
             sim::thread::sleep(Duration::from_millis(1));
@@ -216,14 +204,15 @@ fn a_rest_of_no_time_takes_none() {
 }
 
 #[test]
-fn what_is_explored_again_has_happened_again() {
+fn an_exploration_repeats_its_runs() {
     let twice = [(); 2].map(|()| sim::explore(&Options::new().seeds(0..5), program).unwrap());
     assert_eq!(twice[0], twice[1]);
     let others = sim::explore(&Options::new().seeds(1..6), program).unwrap();
     assert_ne!(twice[0].trace_hash(), others.trace_hash());
 }
 
-/// Tasks that are spawned outside of all tasks, and cancelled: where they are kept must not depend on where in memory they lie.
+/// Tasks are spawned from outside and cancelled. The place where they are kept must not depend on
+/// their addresses.
 #[test]
 fn addresses_make_no_difference() {
     let run = |kept: &mut Vec<Vec<u8>>| {
@@ -234,7 +223,7 @@ fn addresses_make_no_difference() {
             tasks.iter().for_each(|task| task.cancel("enough"));
             tasks.into_iter().for_each(|task| drop(task.join()));
         });
-        // What is allocated next lies elsewhere.
+        // The next allocations lie elsewhere.
         kept.extend((0..50).map(|n| vec![0; 100 + 37 * n]));
         run.unwrap()
     };
@@ -243,56 +232,65 @@ fn addresses_make_no_difference() {
     (0..20).for_each(|_| assert_eq!(run(&mut kept), first));
 }
 
-/// In processes of their own, whose addresses differ.
-#[test]
-fn a_hundred_processes_have_the_same_run() {
+/// Runs the calling test's `program` in processes with different addresses, and asserts that all
+/// results are the same.
+#[track_caller]
+fn assert_same_in_processes(count: usize, program: impl Fn() -> String) {
     if role().is_some() {
-        println!("trace {:x}", sim::run(7, program).unwrap().trace_hash());
-        return;
+        return println!("[{}]", program());
     }
-    let trace = || {
-        let output = rerun("a_hundred_processes_have_the_same_run", "once");
-        let said = String::from_utf8(output.stdout).unwrap();
-        let trace = said.lines().find_map(|line| line.split("trace ").nth(1));
-        trace.unwrap_or_else(|| panic!("{said}")).to_owned()
+    let result = || {
+        let said = String::from_utf8(rerun(test_of(&program), "once").stdout).unwrap();
+        let (_, result) = said.split_once('[').unwrap();
+        result.split_once(']').unwrap().0.to_owned()
     };
-    let first = trace();
-    (1..100).for_each(|_| assert_eq!(trace(), first));
+    let results: BTreeSet<_> = (0..count).map(|_| result()).collect();
+    assert_eq!(results.len(), 1, "{results:#?}");
 }
 
-/// One of two threads that should have the lock finds that the other one has it.
+#[test]
+fn a_hundred_processes_have_the_same_run() {
+    assert_same_in_processes(100, || sim::run(7, program).unwrap().trace_hash().to_string());
+}
+
+/// Fails in runs in which a thread finds that the other thread has the lock.
 fn comes_too_early() {
     let mutex = Mutex::new(0);
     sim::thread::scope(|s| {
-        (0..2).for_each(|_| drop(s.spawn(|| *mutex.try_lock().expect("nobody has it") += 1)));
+        (0..2).for_each(|_| drop(s.spawn(|| *mutex.try_lock().expect("it is free") += 1)));
     });
 }
 
-/// Both a seed and a plan, as a failed run has named them.
+/// Both by a seed and by a plan, as a failed run has named them.
 #[test]
-fn the_environment_names_the_run_that_is_to_come_again() {
+fn the_environment_names_a_run_to_repeat() {
     let fails = || sim::check(&Options::new(), comes_too_early);
+    let name = test_of(&fails);
     if role().is_some() {
         return fails();
     }
     let by_plan = Options::new().seeds(0..0).preemptions(1, 10_000);
-    let by_seed = Options::new();
-    for options in [by_plan, by_seed] {
+    for options in [by_plan, Options::new()] {
         let failed = sim::explore(&options, comes_too_early).unwrap_err();
-        let mut again = command("the_environment_names_the_run_that_is_to_come_again", "again");
-        let output = run(again.env("CYGNET_SIM_SEED", failed.seed()));
-        let said =
-            String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap();
+        let said = said_by(command(name, "again").env("CYGNET_SIM_SEED", failed.seed()));
         assert!(said.contains("run 1 of the simulation has failed"), "{said}");
         let steps = format!("after {} steps", failed.run().steps());
         assert!(said.contains(&steps), "{steps} is not in {said}");
-        // The line of the test beside that of the library.
+        // The line of the test beside the line of the library.
         assert!(said.contains("comes_too_early"), "{said}");
     }
 }
 
+/// Runs a test in a process that must fail, and returns what it writes.
+#[track_caller]
+fn said_by(command: &mut Command) -> String {
+    let Output { status, stdout, stderr } = run(command);
+    assert!(!status.success(), "{command:?}");
+    String::from_utf8(stdout).unwrap() + &String::from_utf8(stderr).unwrap()
+}
+
 #[test]
-fn a_real_thread_that_wakes_a_simulated_one_is_told_so() {
+fn a_real_thread_that_wakes_a_simulated_one_panics() {
     let told = Arc::new(OnceLock::new());
     let tells = Arc::clone(&told);
     let failed = sim::run(1, move || {
@@ -311,13 +309,13 @@ fn a_real_thread_that_wakes_a_simulated_one_is_told_so() {
     });
     let text = told.get().unwrap();
     assert!(text.contains("start threads by `cygnet::sim::thread`"), "{text}");
-    // Whom it would have woken waits for ever.
+    // The thread that would have been woken waits for ever.
     assert_eq!(*failed.unwrap_err().reason(), Reason::Deadlock);
 }
 
 #[test]
 fn a_std_lock_that_is_held_over_a_suspension_is_named() {
-    if role().is_some() {
+    let hang = || {
         let _ = sim::run(3, || {
             let lock = std::sync::Mutex::new(());
             runtime(1).block_on(|| {
@@ -328,9 +326,8 @@ fn a_std_lock_that_is_held_over_a_suspension_is_named() {
                 });
             });
         });
-        return;
-    }
-    let output = rerun("a_std_lock_that_is_held_over_a_suspension_is_named", "hang");
+    };
+    let Some(output) = in_child(hang) else { return };
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
     assert!(said.contains("has not made a step for 10s: thread `cygnet-0`"), "{said}");

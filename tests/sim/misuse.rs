@@ -1,9 +1,9 @@
-//! What a program, a plan or a neighbour in the process does to a simulation that should not.
+//! Programs, plans and neighbours in the process that could disturb a simulation.
 
-use crate::common::panic_of;
 use crate::common::proc::status;
-use crate::common::rerun::{command, rerun, role, run};
-use crate::{program, runtime};
+use crate::common::rerun::{command, role, test_of};
+use crate::common::{in_own_process, panic_of, spin_until};
+use crate::{program, runtime, said_by};
 use cygnet::coroutine::Coroutine;
 use cygnet::sim::{self, Options, Reason};
 use cygnet::sync::Event;
@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Bare coroutines, whose stacks come from a memory that the whole process shares.
+/// Bare coroutines take their stacks from memory that the whole process shares.
 fn coroutines() {
     let generate = || {
         let doubles = Coroutine::new(|yielder, n: u32| yielder.suspend(2 * n));
@@ -47,7 +47,7 @@ fn a_failed_run_changes_nothing_for_later_ones() {
 }
 
 #[test]
-fn a_simulation_inside_another_one_is_refused_and_the_other_one_goes_on() {
+fn a_simulation_inside_another_one_is_refused_and_the_outer_one_goes_on() {
     let run = sim::run(1, || {
         let rt = runtime(2);
         let refused = panic_of(|| sim::run(2, program));
@@ -59,33 +59,27 @@ fn a_simulation_inside_another_one_is_refused_and_the_other_one_goes_on() {
 
 #[test]
 fn many_runs_take_no_more_address_space_than_a_few() {
-    if role().is_none() {
-        let name = "misuse::many_runs_take_no_more_address_space_than_a_few";
-        assert!(rerun(name, "alone").status.success());
-        return;
-    }
-    let runs = || sim::check(&Options::new().seeds(0..200), program);
-    runs();
-    let before = status("VmSize:");
-    runs();
-    // In kilobytes; a signal stack left behind by each run would be ten times as much.
-    let more = status("VmSize:") - before;
-    assert!(more < 2_000, "{more} kB");
+    in_own_process(|| {
+        let runs = || sim::check(&Options::new().seeds(0..200), program);
+        runs();
+        let before = status("VmSize:");
+        runs();
+        // In kilobytes. A signal stack left behind by each run would be ten times as much.
+        let more = status("VmSize:") - before;
+        assert!(more < 2_000, "{more} kB");
+    });
 }
 
-/// Both are plans for another program, or for none.
+/// The plans are for another program, or for none.
 #[test]
 fn a_plan_that_does_not_fit_the_program_is_reported() {
+    let check = || sim::check(&Options::new(), program);
+    let name = test_of(&check);
     if role().is_some() {
-        return sim::check(&Options::new(), program);
+        return check();
     }
-    let said = |seed| {
-        let name = "misuse::a_plan_that_does_not_fit_the_program_is_reported";
-        let output = run(command(name, seed).env("CYGNET_SIM_SEED", seed));
-        assert!(!output.status.success(), "{seed}");
-        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
-    };
-    // A thread that there is not, one that cannot go on, and a point that is never reached.
+    let said = |seed| said_by(command(name, "plan").env("CYGNET_SIM_SEED", seed));
+    // A thread that does not exist, one that cannot go on, and a point that is never reached.
     for plan in ["plan:3-99", "plan:3-0", "plan:100000000-1"] {
         let said = said(plan);
         assert!(said.contains("the run does not follow its schedule"), "{plan}: {said}");
@@ -97,9 +91,9 @@ fn a_plan_that_does_not_fit_the_program_is_reported() {
     }
 }
 
-/// The second run is another one than the first, whose choices it is to make again.
+/// The second run cannot repeat the choices of the first one.
 #[test]
-fn a_program_that_no_plan_can_bring_again_is_reported() {
+fn a_program_that_no_plan_can_repeat_is_reported() {
     let runs = std::cell::Cell::new(0);
     let options = Options::new().seeds(0..0).preemptions(1, 1_000);
     let failed = sim::explore(&options, || {
@@ -110,7 +104,7 @@ fn a_program_that_no_plan_can_bring_again_is_reported() {
 }
 
 #[test]
-fn waits_that_no_clock_sees_the_end_of_are_without_end() {
+fn waits_beyond_the_end_of_the_clock_never_end() {
     let waits: [fn(); 4] = [
         || sim::thread::sleep(Duration::MAX),
         || drop(Event::new().wait_timeout(Duration::MAX)),
@@ -137,19 +131,16 @@ impl Drop for Loud {
 }
 
 #[test]
-fn a_scope_ends_though_the_drop_of_a_result_panics() {
+fn a_scope_ends_although_the_drop_of_a_result_panics() {
     let threads = || {
-        let nobody_joins = AtomicBool::new(false);
+        let is_detached = AtomicBool::new(false);
         sim::thread::scope(|s| {
-            // Else whoever drops the handle may drop the result.
-            let thread = s.spawn(|| {
-                while !nobody_joins.load(Ordering::Relaxed) {
-                    sim::thread::yield_now();
-                }
+            // The result comes after the drop of the handle, which could drop it otherwise.
+            drop(s.spawn(|| {
+                spin_until(|| is_detached.load(Ordering::Relaxed));
                 Loud
-            });
-            drop(thread);
-            nobody_joins.store(true, Ordering::Relaxed);
+            }));
+            is_detached.store(true, Ordering::Relaxed);
         });
     };
     let failed = sim::run(1, threads).unwrap_err();
@@ -169,7 +160,7 @@ fn a_runtime_has_the_same_workers_on_each_machine() {
 }
 
 #[test]
-fn a_runtime_that_is_never_dropped_is_hinted_at() {
+fn a_runtime_that_is_never_dropped_is_named_in_the_report() {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     let failed = sim::run(1, || RUNTIME.get_or_init(|| runtime(2)).block_on(|| ())).unwrap_err();
     assert_eq!(*failed.reason(), Reason::Deadlock);

@@ -1,4 +1,4 @@
-//! Virtual threads that unwind at the same time, on the one OS thread whose panics `std` counts.
+//! Virtual threads that unwind at the same time, on one OS thread whose panics `std` counts.
 
 use cygnet::sim::{self, Options, thread};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -40,9 +40,7 @@ fn unwind() {
 fn each_virtual_thread_sees_its_own_panics_alone() {
     sim::check(&options(), || {
         thread::scope(|s| {
-            for _ in 0..3 {
-                s.spawn(unwind);
-            }
+            (0..3).for_each(|_| drop(s.spawn(unwind)));
             s.spawn(|| rest(false));
         });
     });
@@ -56,7 +54,7 @@ fn a_panic_of_another_virtual_thread_poisons_no_lock() {
             s.spawn(|| {
                 for _ in 0..10 {
                     let lock = Mutex::new(());
-                    // Nobody else locks it: it blocks no virtual thread.
+                    // Only this thread locks it, so it blocks no virtual thread.
                     let guard = lock.lock().unwrap();
                     thread::yield_now();
                     drop(guard);

@@ -1,4 +1,4 @@
-//! Mistakes that are put into the library, and the programs by which simulation finds them.
+//! Planted bugs of the library, and programs by which simulation finds them.
 
 use crate::runtime;
 use cygnet::sim::{self, Bug, Options, Reason};
@@ -7,10 +7,10 @@ use cygnet::{scope, spawn, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Runs in which each has to be found; without it so many find nothing.
+/// Runs in which each bug has to be found. Without the bug as many runs find nothing.
 const RUNS: u64 = 2_000;
 
-/// Asserts that the program fails for that reason with the mistake, and never without it.
+/// Asserts that the program fails for that reason with the bug, and never without it.
 fn finds(bug: Bug, is_it: impl Fn(&Reason) -> bool, program: impl Fn()) {
     let options = Options::new().seeds(0..RUNS).most_steps(200_000);
     sim::check(&options, &program);
@@ -30,7 +30,7 @@ fn says(text: &'static str) -> impl Fn(&Reason) -> bool {
     move |reason| matches!(reason, Reason::Panicked(said) if said.contains(text))
 }
 
-/// A task that is joined while it ends.
+/// A task is joined while it ends.
 #[test]
 fn a_lost_wake() {
     finds(Bug::LostWake, deadlock, || {
@@ -43,17 +43,17 @@ fn a_lost_wake() {
     });
 }
 
-/// Three who ask for a lock, and look whether they are alone.
+/// Three tasks lock a mutex, and check that they are alone.
 #[test]
 fn a_double_grant() {
-    finds(Bug::DoubleGrant, says("nobody else has the lock"), || {
+    finds(Bug::DoubleGrant, says("the lock is held alone"), || {
         let (lock, inside) = (Mutex::fifo(()), AtomicBool::new(false));
         runtime(2).block_on(|| {
             scope(|s| {
                 for _ in 0..3 {
                     s.spawn(|| {
                         let _held = lock.lock().unwrap();
-                        assert!(!inside.swap(true, Ordering::Relaxed), "nobody else has the lock");
+                        assert!(!inside.swap(true, Ordering::Relaxed), "the lock is held alone");
                         yield_now().unwrap();
                         inside.store(false, Ordering::Relaxed);
                     });
@@ -63,7 +63,7 @@ fn a_double_grant() {
     });
 }
 
-/// One that gives up while it is handed the lock, and another one that wants it afterwards.
+/// A waiter gives up while it is handed the lock, and another task locks it afterwards.
 #[test]
 fn a_leaked_lock() {
     finds(Bug::LeakedLock, deadlock, || {
@@ -81,7 +81,7 @@ fn a_leaked_lock() {
     });
 }
 
-/// A parent that has ended is joined; its child has to have ended too.
+/// A parent is joined, and its child must have ended too.
 #[test]
 fn a_child_that_outlives_its_parent() {
     finds(Bug::OutlivingChild, says("the child has ended"), || {
@@ -101,7 +101,7 @@ fn a_child_that_outlives_its_parent() {
     });
 }
 
-/// A task that is cancelled while it lies down, for a wait that nothing else ends.
+/// A task is cancelled while it begins a wait that nothing else ends.
 #[test]
 fn a_missing_look_after_a_wait_was_published() {
     finds(Bug::NoLookAfterPublishing, deadlock, || {
@@ -121,7 +121,7 @@ fn a_missing_look_after_a_wait_was_published() {
     });
 }
 
-/// Work that comes while the workers go to sleep.
+/// Work comes while the workers go to sleep.
 #[test]
 fn a_missing_look_before_a_worker_sleeps() {
     finds(Bug::NoLookBeforeSleep, deadlock, || {

@@ -5,30 +5,31 @@ use crate::programs;
 use cygnet::sim::Bug;
 use proptest::prelude::*;
 
-fn config() -> ProptestConfig {
-    // No file is kept: a case that failed becomes a file of the fuzz target's corpus.
-    ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() }
+pub(crate) fn config(cases: u32) -> ProptestConfig {
+    // No file is kept: a failed case becomes a file in the corpus of the fuzz target.
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {
-    #![proptest_config(config())]
+    #![proptest_config(config(1_000))]
 
     #[test]
-    fn random_programs_do_what_is_known_of_them(
+    fn random_programs_behave_as_recorded(
         bytes in proptest::collection::vec(any::<u8>(), 0..200)
     ) {
         programs::run(&bytes);
     }
 }
 
-/// What the fuzz target has kept: programs that reach all of the code, and those that have failed once.
+/// The corpus of the fuzz target: programs that reach all of the code, and programs that have
+/// failed once.
 #[test]
-fn the_corpus_of_the_fuzz_target_does_what_is_known_of_it() {
+fn the_corpus_of_the_fuzz_target_behaves_as_recorded() {
     assert!(crate::common::corpus::each("programs", programs::run) > 0);
 }
 
-/// What tells programs that find something from those that find nothing. Of [`Bug`] all but the child that outlives its parent: programs find that,
-/// too, but it leaves memory in a state in which the next assertion may end the process.
+/// The negative control, with each [`Bug`] but the child that outlives its parent. Programs find
+/// that too, but it leaves memory in a state in which the next assertion may end the process.
 #[test]
 fn mistakes_in_the_library_are_found() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);

@@ -1,4 +1,5 @@
-//! Shutdowns beside a reference in plain numbers: the clock is virtual, so it is known to the millisecond who ends when, and what a report says.
+//! Shutdowns beside a reference in plain numbers. The clock is virtual, so the ends of all work and
+//! the report are known to the millisecond.
 
 use crate::runtime;
 use cygnet::shutdown::{ShutdownReport, Swansong};
@@ -9,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What holds a guard for some time.
+/// A holder of a guard.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     /// A guarded task, which ends when it is cancelled.
     Obeys,
     /// One that takes no notice.
     Ignores,
-    /// A scope of the Swansong's, with a guard.
+    /// A scope of the Swansong, with a guard.
     Scoped,
     /// A thread, which cannot be cancelled.
     Thread,
@@ -35,19 +36,20 @@ struct Work {
 struct Plan {
     seed: u64,
     workers: usize,
-    /// Of each but the root its parent.
+    /// The parent of each Swansong but the root.
     parents: Vec<usize>,
     works: Vec<Work>,
-    /// What is shut down, when, and for how long it has time; then how much more before it is given up.
+    /// The Swansong that is shut down, when, its time to finish, and how much longer until it is
+    /// given up.
     stopped: usize,
     start: u64,
     grace: u64,
     patience: Option<u64>,
-    /// When another one shuts the same down, and leaves it no time at all.
+    /// When another task shuts the same Swansong down, with no time to finish.
     hasty: Option<u64>,
 }
 
-/// What must come.
+/// The expected outcome.
 #[derive(PartialEq, Eq, Debug)]
 struct Told {
     in_time: bool,
@@ -61,7 +63,7 @@ struct Told {
     interrupted: Vec<u64>,
 }
 
-/// Interrupts that nothing stops are stopped by a second shutdown, of all.
+/// A second shutdown, of the root, stops the interrupts that are left.
 const LAST: u64 = 1_000;
 
 impl Plan {
@@ -76,7 +78,8 @@ impl Plan {
         let concerned = |work: &&Work| self.is_below(work.at, self.stopped);
         let all = || self.works.iter().filter(concerned);
         let over = self.start + self.grace;
-        // The first time limit that is over cancels; after that only those are left that take no notice.
+        // The first time limit that is over cancels. After that only work that takes no notice is
+        // left.
         let first = self.hasty.map_or(over, |hasty| hasty.min(over));
         let late_at_first = all().filter(|it| it.ends > first);
         let told = |it: &&Work| !matches!(it.kind, Kind::Thread);
@@ -89,10 +92,11 @@ impl Plan {
             true => late_at_first.clone().collect(),
             false => all().filter(|it| ends(it) > over).collect(),
         };
-        // If nobody is late by the own limit, but by that of the other one, who has cancelled somebody.
+        // Work may be late by the limit of the other task, which has cancelled it, and not by this
+        // one.
         let late_by_other =
             if late.is_empty() && cancelled > 0 { late_at_first.count() } else { 0 };
-        // Whatever ends later than it begins; what has ended before is not waited for.
+        // Work that has ended before the shutdown is not waited for.
         let concerned_ends = self.works.iter().filter(concerned).map(ends);
         let last = concerned_ends.clone().max().unwrap_or(0).max(self.start);
         let limit = self.patience.filter(|_| !late.is_empty()).map(|patience| over + patience);
@@ -117,7 +121,7 @@ fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// When each of some things has happened.
+/// The times of some events.
 type Times = Arc<[AtomicU64]>;
 
 fn times(count: usize) -> Times {
@@ -217,7 +221,7 @@ fn play(plan: &Plan) -> Told {
         cancelled: report.cancelled(),
         given_up: report.is_given_up(),
         left: report.left(),
-        // It has begun a moment after the time that was planned.
+        // The shutdown has begun a moment after the planned time.
         took: (report.took() + millis(1) / 2).as_millis() as u64,
         ends: read(&ends),
         interrupted: read(&interrupted),
@@ -240,7 +244,7 @@ fn plans() -> impl Strategy<Value = Plan> {
             let parents: Vec<_> =
                 parents.iter().enumerate().map(|(n, any)| any % (n + 1)).collect();
             let count = parents.len() + 1;
-            // No two of these times are the same, so that it is known what comes first.
+            // No two of these times are the same, so their order is known.
             let works = works.into_iter().map(|(kind, at, ends)| Work {
                 kind,
                 at: at % count,
@@ -262,11 +266,7 @@ fn plans() -> impl Strategy<Value = Plan> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 400,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(crate::random::config(400))]
 
     #[test]
     fn shutdowns_do_what_the_plain_reference_says(plan in plans()) {
@@ -276,8 +276,9 @@ proptest! {
     }
 }
 
-/// A runtime with a guard that the caller keeps until `guard_ends`, and a task that takes no notice of its cancellation before `task_ends`: how long after the
-/// cancel [`Runtime::shutdown_at_most`](cygnet::Runtime::shutdown_at_most) returns, and its report.
+/// Shuts down a runtime with a guard, which is kept until `guard_ends`, and with a task that takes
+/// no notice of its cancellation before `task_ends`. Returns how long after the cancel
+/// [`Runtime::shutdown_at_most`](cygnet::Runtime::shutdown_at_most) returns, and its report.
 fn end_of_runtime(task_ends: u64, guard_ends: u64, patience: u64) -> (u64, ShutdownReport) {
     const GRACE: u64 = 10;
     let start = sim::now();
@@ -290,20 +291,20 @@ fn end_of_runtime(task_ends: u64, guard_ends: u64, patience: u64) -> (u64, Shutd
     let task = move || ignore_cancellation(|| sleep_until(start + millis(task_ends))).unwrap();
     rt.spawn_guarded(task).detach();
     let report = rt.shutdown_at_most(millis(GRACE), millis(patience));
-    // The end of threads takes virtual time too, of microseconds.
+    // The end of threads takes some microseconds of virtual time too.
     let after = (report.took() + millis(1) / 2).as_millis() as u64 - GRACE;
     keeper.join().unwrap();
     (after, report)
 }
 
 #[test]
-fn the_guards_have_what_the_end_of_a_runtime_has_left_of_the_patience() {
+fn guards_have_the_patience_that_the_end_of_a_runtime_has_left() {
     for seed in 0..200 {
         sim::run(seed, || {
             let (after, report) = end_of_runtime(70, 200, 100);
             assert!(report.is_given_up(), "{report}");
             assert_eq!((after, report.left(), report.guards_in_time_over()), (100, 1, 2));
-            // Within the patience that is left.
+            // The guard goes within the patience that is left.
             let (after, report) = end_of_runtime(70, 105, 100);
             assert!(!report.is_given_up(), "{report}");
             assert_eq!((after, report.left()), (95, 0));
@@ -312,9 +313,10 @@ fn the_guards_have_what_the_end_of_a_runtime_has_left_of_the_patience() {
     }
 }
 
-/// The last guard goes at about the moment when the time is over, to some nanoseconds. A scope without a guard is there.
+/// The last guard goes some nanoseconds before or after the time is over. There is a scope without
+/// a guard.
 #[test]
-fn what_is_in_time_has_cancelled_nothing() {
+fn a_shutdown_in_time_has_cancelled_nothing() {
     let mut outcomes = [0; 2];
     for seed in 0..500 {
         sim::run(seed, || {

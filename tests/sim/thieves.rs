@@ -1,6 +1,6 @@
 //! Stealing: how tasks are shared out, offered, taken and started.
 
-use crate::common::Drops;
+use crate::common::{Drops, spin_until};
 use crate::{on_machine, runtime};
 use cygnet::sim::{self, Machine, Options, check};
 use cygnet::sync::{Barrier, Event, bounded};
@@ -12,8 +12,8 @@ use std::time::Duration;
 const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// With many workers, tasks were passed from thief to thief: runs of these seeds had not ended after two million
-/// steps.
+/// With many workers, tasks were passed from thief to thief: runs of these seeds had not ended
+/// after two million steps.
 #[test]
 fn a_task_is_not_stolen_for_ever_with_many_workers() {
     for seed in [32, 34, 36, 40] {
@@ -37,8 +37,9 @@ fn a_task_is_not_stolen_for_ever_with_many_workers() {
     }
 }
 
-/// Workers that have enough tasks stand back for a while before they start another one. They stole a task from
-/// each other meanwhile, and began to stand back anew each time: runs took up to half a million steps.
+/// Workers that have enough tasks stand back for a while before they start another one. They stole
+/// a task from each other meanwhile, and began to stand back anew each time: runs took up to half a
+/// million steps.
 #[test]
 fn a_task_is_started_in_the_end_by_a_worker_that_stands_back() {
     check(&Options::new().seeds(0..300).most_steps(450_000), || {
@@ -51,9 +52,7 @@ fn a_task_is_started_in_the_end_by_a_worker_that_stands_back() {
                         go.wait().unwrap();
                     });
                     // A long computation.
-                    while begun.load(Ordering::Relaxed) <= i {
-                        sim::thread::yield_now();
-                    }
+                    spin_until(|| begun.load(Ordering::Relaxed) > i);
                 }
                 go.set();
             });
@@ -61,7 +60,8 @@ fn a_task_is_started_in_the_end_by_a_worker_that_stands_back() {
     });
 }
 
-/// Returns how long tasks of one place take that meet as soon as they have started, and then compute.
+/// Returns how long tasks of one place take that meet as soon as they have started, and then
+/// compute.
 fn meet_and_compute(cores: usize, tasks: usize, time: Duration, seed: u64) -> Duration {
     let machine = Machine::new(cores).seed(seed);
     let (took, _) = on_machine(&machine, cores, || {
@@ -108,8 +108,9 @@ fn tasks_of_short_lives_wake_no_worker() {
     assert!(wakes < ROUNDS / 2, "{wakes} wake-ups in {ROUNDS} rounds");
 }
 
-/// On two workers, 500 values pass through four stages, which compute for 10 us, between a source and a sink,
-/// which do not compute. Returns in how many of eight rounds one worker has more than two stages.
+/// On two workers, 500 values pass through four stages, which compute for 10 us, between a source
+/// and a sink, which do not compute. Returns in how many of eight rounds one worker has more than
+/// two stages.
 fn uneven_pipelines(seed: u64) -> usize {
     let round = || {
         let start = sim::now();
@@ -138,20 +139,21 @@ fn uneven_pipelines(seed: u64) -> usize {
     on_machine(&machine, 2, || (0..8).filter(|_| round()).count()).0
 }
 
-/// The same worker begins neighbours, so the two stages that compute nothing are not beside each other.
+/// The same worker begins neighbours, so the two stages that compute nothing are not beside each
+/// other.
 #[test]
 fn a_pipeline_whose_ends_compute_nothing_is_shared_evenly() {
     let uneven: usize = (0..8).map(uneven_pipelines).sum();
     assert!(uneven <= 6, "{uneven} of 64");
 }
 
-/// A worker that has its share offers the other tasks. If the other workers compute for long it starts them
-/// itself.
+/// A worker that has its share offers the other tasks. If the other workers compute for long it
+/// starts them itself.
 #[test]
 fn offered_tasks_that_are_not_taken_are_started_where_they_are() {
     for seed in 0..8 {
-        let (begun, all_are_here) = (AtomicUsize::new(0), Barrier::new(8));
         let (took, _) = on_machine(&Machine::new(2).seed(seed), 2, || {
+            let (begun, all_are_here) = (AtomicUsize::new(0), Barrier::new(8));
             scope(|s| {
                 s.spawn(|| {
                     begun.fetch_add(1, Ordering::Relaxed);
@@ -169,7 +171,8 @@ fn offered_tasks_that_are_not_taken_are_started_where_they_are() {
     }
 }
 
-/// A worker stands back for one that computes for a second, and its own task is woken again and again meanwhile.
+/// A worker stands back for one that computes for a second, and its own task is woken again and
+/// again meanwhile.
 #[test]
 fn a_task_is_started_in_the_end_although_its_worker_is_interrupted() {
     for gap in [100 * US, 300 * US, 700 * US] {
@@ -178,8 +181,8 @@ fn a_task_is_started_in_the_end_although_its_worker_is_interrupted() {
     }
 }
 
-/// Five tasks of a place: some compute on the other worker, and one here echoes pings that come from outside each
-/// `gap`. Returns how long a sixth task waits for its start.
+/// Five tasks of a place: some compute on the other worker, and one here echoes pings that come
+/// from outside each `gap`. Returns how long a sixth task waits for its start.
 fn start_of_a_late_task(gap: Duration) -> Duration {
     let me = sim::thread::current().id();
     let (go, done, begun) = (Event::new(), AtomicBool::new(false), AtomicUsize::new(0));
@@ -225,7 +228,8 @@ fn start_of_a_late_task(gap: Duration) -> Duration {
     })
 }
 
-/// A worker whose own task is woken each few microseconds takes its part of the other worker's tasks.
+/// A worker whose own task is woken each few microseconds takes its part of the other worker's
+/// tasks.
 #[test]
 fn a_worker_steals_between_wake_ups_of_its_own() {
     for gap in [4 * US, 16 * US] {
@@ -236,7 +240,8 @@ fn a_worker_steals_between_wake_ups_of_its_own() {
     }
 }
 
-/// Returns how long 200 tasks of 100 us on one worker take, while a task on the other worker is woken each `gap`.
+/// Returns how long 200 tasks of 100 us on one worker take, while a task on the other worker is
+/// woken each `gap`.
 fn beside_wake_ups(gap: Duration) -> Duration {
     let rt = runtime(2);
     let [stop, begun] = &[(); 2].map(|()| Arc::new(AtomicBool::new(false)));
@@ -272,8 +277,8 @@ fn beside_wake_ups(gap: Duration) -> Duration {
     took
 }
 
-/// A worker forgets the tasks that it counts, also if a task changes workers, or has a stack of its own. The end
-/// of a runtime checks that.
+/// A worker forgets the tasks that it counts, also if a task changes workers, or has a stack of its
+/// own. The end of a runtime checks that.
 #[test]
 fn tasks_that_have_ended_are_counted_no_longer() {
     check(&Options::new().seeds(0..200), || {
@@ -342,8 +347,8 @@ fn offered_tasks_do_not_keep_ready_ones_waiting() {
     assert!(longest < MS, "{longest:?}");
 }
 
-/// A task of the other worker gives way all the time, while a hundred tasks are shared out that compute for 100 us
-/// before they wait. Returns the task's longest time without a turn.
+/// A task of the other worker gives way all the time, while a hundred tasks are shared out that
+/// compute for 100 us before they wait. Returns the task's longest time without a turn.
 fn longest_gap_beside_offers() -> Duration {
     let here = sim::thread::current().id();
     let (stop, offers) = (AtomicBool::new(false), AtomicBool::new(false));

@@ -1,5 +1,6 @@
-//! The tree of tasks beside a reference in plain code: trees whose tasks spawn, cancel, drop handles, shield and ignore at times that are planned, on a
-//! virtual clock; it is known to the moment who is told of a cancel, who ends when, and with which result.
+//! The tree of tasks beside a reference in plain code. Tasks spawn, cancel, drop handles, shield
+//! and ignore at planned times of a virtual clock, so it is known to the moment which task is told
+//! of a cancel and when each task ends.
 
 use crate::runtime;
 use cygnet::{Task, ignore_cancellation, shield, sim, sleep, sleep_until, spawn};
@@ -8,22 +9,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What a task does about a cancel.
+/// The reaction of a task to a cancel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// Ends at once.
     Obeys,
-    /// Puts things in order for so long.
+    /// Cleans up for some ticks.
     Shields(u64),
-    /// Takes no notice before its end, and nor does what is below it.
+    /// Takes no notice before its end, nor do the tasks below it.
     Ignores,
 }
 
-/// What a task does at a certain time.
+/// An action of a task at a planned time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Deed {
     Spawn(usize),
-    /// One of its children.
+    /// Cancels one of its children.
     Cancel(usize),
     Drop(usize),
     Detach(usize),
@@ -34,29 +35,30 @@ struct Plan {
     seed: u64,
     workers: usize,
     kinds: Vec<Kind>,
-    /// Of each task in order of time, which is no other deed's.
+    /// Of each task, in order of time. No two deeds have the same time.
     deeds: Vec<Vec<(u64, Deed)>>,
-    /// When each returns, if nothing comes before.
+    /// When each task returns, if nothing ends it before.
     returns: Vec<u64>,
-    /// Each joins the children that it has handles of, before it returns.
+    /// Whether each task joins the children that it has handles of, before it returns.
     joins: Vec<bool>,
 }
 
-/// What must come of a task: when it was told, and when it has returned. 0 if that has not been.
+/// When a task is told of a cancel, and when it returns: 0 for never.
 type Fate = (u64, u64);
 
-/// Times are multiples of that: longer than a timer's grain, and all that happens at one time.
+/// Times are multiples of a tick, which is longer than a timer's grain and than everything that
+/// happens at once.
 const TICK: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     Unborn,
     Works,
-    /// Until that time.
+    /// Cleans up until that time.
     Shielded(u64),
     Joins,
     Returned,
-    /// And all its children are over.
+    /// Has returned, and so have all its children.
     Over,
 }
 
@@ -65,7 +67,7 @@ struct Plain<'a> {
     plan: &'a Plan,
     phase: Vec<Phase>,
     parent: Vec<Option<usize>>,
-    /// It has a cancel, which it may ignore.
+    /// Has been cancelled, which it may ignore.
     cancelled: Vec<bool>,
     /// Children that it has handles of.
     handles: Vec<Vec<usize>>,
@@ -95,16 +97,16 @@ impl Plain<'_> {
         unreachable!("time has no end")
     }
 
-    /// Whether a cancel of its own, or from above, has come to it.
+    /// Returns whether its own cancel, or one from above, has reached the task.
     fn is_told(&self, task: usize) -> bool {
-        // Inside of its section, or after it.
+        // Inside of the section that ignores cancels.
         let ignores = self.plan.kinds[task] == Kind::Ignores
             && matches!(self.phase[task], Phase::Works | Phase::Joins);
         let above = |&parent: &usize| self.is_told(parent);
         !ignores && (self.cancelled[task] || self.parent[task].as_ref().is_some_and(above))
     }
 
-    /// What the task does next at this moment: nothing, if false.
+    /// Does the next action of the task at this moment. Returns `false` if there is none.
     fn step(&mut self, task: usize, now: u64) -> bool {
         match self.phase[task] {
             Phase::Unborn | Phase::Over => return false,
@@ -162,9 +164,9 @@ impl Plain<'_> {
         }
     }
 
-    /// With the handles that it has left.
+    /// Ends the closure, which drops the handles that the task has left.
     fn returns(&mut self, task: usize, now: u64) {
-        // Its section is over: what has come meanwhile takes effect.
+        // The section is over, and a cancel that has come meanwhile takes effect.
         self.phase[task] = Phase::Returned;
         if self.plan.kinds[task] == Kind::Ignores && self.is_told(task) {
             self.fates[task].0 = now;
@@ -176,7 +178,7 @@ impl Plain<'_> {
     }
 }
 
-/// The same by the library.
+/// The same tree by the library.
 struct Tree {
     plan: Plan,
     start: Instant,
@@ -222,7 +224,7 @@ impl Tree {
         task
     }
 
-    /// Whether it was cut short.
+    /// Returns whether the task was cut short.
     fn work(self: &Arc<Self>, task: usize, children: &mut Vec<(usize, Task<usize>)>) -> bool {
         let until = |time: u64| sleep_until(self.start + TICK * time as u32);
         for &(at, deed) in &self.plan.deeds[task] {
@@ -235,14 +237,10 @@ impl Tree {
                     let own = Arc::clone(self);
                     children.push((child, spawn(move || own.body(child))));
                 }
-                Deed::Cancel(child) => {
-                    find(child).into_iter().for_each(|at| children[at].1.cancel("planned"));
-                }
-                Deed::Drop(child) => {
-                    find(child).into_iter().for_each(|at| drop(children.swap_remove(at)));
-                }
+                Deed::Cancel(child) => _ = find(child).map(|at| children[at].1.cancel("planned")),
+                Deed::Drop(child) => _ = find(child).map(|at| children.swap_remove(at)),
                 Deed::Detach(child) => {
-                    find(child).into_iter().for_each(|at| children.swap_remove(at).1.detach());
+                    _ = find(child).map(|at| children.swap_remove(at).1.detach())
                 }
             }
         }
@@ -253,7 +251,7 @@ impl Tree {
             && let Some((child, task)) = children.pop()
         {
             match task.join() {
-                // A cancel that reaches both may end the child first, and then the join has its
+                // A cancel that reaches both may end the child first, and then the join returns its
                 // result.
                 Ok(value) => {
                     assert_eq!(value, child);
@@ -269,7 +267,7 @@ impl Tree {
     }
 }
 
-/// Deeds are this many ticks apart; what comes of a shield is in between.
+/// Deeds are this many ticks apart. The end of a shield comes in between.
 const APART: u64 = 40;
 
 fn plans() -> impl Strategy<Value = Plan> {
@@ -278,28 +276,24 @@ fn plans() -> impl Strategy<Value = Plan> {
         2 => Just(Kind::Shields(0)),
         1 => Just(Kind::Ignores)
     ];
-    // The parent of each, and what it does then.
+    // Each task with its parent.
     let tasks = proptest::collection::vec((kind, any::<usize>(), any::<bool>()), 1..12);
     let deeds = proptest::collection::vec((any::<usize>(), 0..4_usize), 0..25);
     (0..1_000_u64, 1..4_usize, tasks, deeds).prop_map(|(seed, workers, tasks, others)| {
         let count = tasks.len();
         let parents: Vec<_> =
             tasks.iter().enumerate().map(|(n, (_, any, _))| any % n.max(1)).collect();
-        // All are spawned, and in between other things happen to some.
+        // All tasks are spawned, and other things happen to some in between.
         let spawns = (1..count).map(|child| (parents[child], Some(Deed::Spawn(child))));
         let mut order: Vec<_> = spawns.collect();
         for (any, what) in others {
             let deed = (count > 1).then(|| {
                 let child = 1 + any % (count - 1).max(1);
-                let deeds = [
-                    Deed::Cancel(child),
-                    Deed::Cancel(child),
-                    Deed::Drop(child),
-                    Deed::Detach(child),
-                ];
-                (parents[child], Some(deeds[what]))
+                let deeds: [fn(usize) -> Deed; 4] =
+                    [Deed::Cancel, Deed::Cancel, Deed::Drop, Deed::Detach];
+                (parents[child], Some(deeds[what](child)))
             });
-            // Or somebody returns.
+            // Or a task returns.
             let at = any / 97 % (order.len() + 1);
             order.insert(at, deed.filter(|_| any % 5 > 0).unwrap_or((any / 7 % count, None)));
         }
@@ -330,11 +324,7 @@ fn plans() -> impl Strategy<Value = Plan> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 400,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(crate::random::config(400))]
 
     #[test]
     fn trees_do_what_the_plain_reference_says(plan in plans()) {

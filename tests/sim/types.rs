@@ -1,4 +1,4 @@
-//! What of `sim` may cross threads, real or virtual, and panics; and that scopes and handles borrow as those of `std` do.
+//! The auto traits and the lifetimes of `sim`, whose scopes and handles borrow as in `std`.
 
 use cygnet::sim::{Explored, Failed, Faults, Options, Reason, Run, thread};
 use static_assertions::{assert_impl_all, assert_not_impl_any};
@@ -13,13 +13,13 @@ assert_impl_all!(Explored: Send, Sync, Copy, Eq, Default, Debug);
 assert_impl_all!(Reason: Send, Sync, Clone, Eq, Debug);
 assert_impl_all!(Failed: Send, Sync, Clone, Error);
 assert_impl_all!(thread::Thread: Send, Sync, Clone, Debug);
-// As those of `std`: the result waits in them, and is taken by who has them.
+// As in `std`: a handle holds the result, and its owner takes it.
 assert_impl_all!(thread::JoinHandle<Cell<u8>>: Send, Sync, Debug);
 assert_impl_all!(thread::ScopedJoinHandle<'static, Cell<u8>>: Send, Sync);
 assert_impl_all!(thread::Scope<'static, 'static>: Send, Sync);
 assert_not_impl_any!(thread::JoinHandle<u8>: Clone);
 
-/// These compile, or not: nothing is run.
+/// These functions compile, or do not. None is run.
 #[test]
 fn a_thread_of_a_scope_borrows_what_is_outside_and_returns_it() {
     #[allow(dead_code)]

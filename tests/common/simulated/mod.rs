@@ -1,14 +1,15 @@
-//! Tests in simulation. With `CYGNET_SIM_SEEDS` each test is run by about so many seeds, instead of once on real threads:
+//! Tests in simulation. With `CYGNET_SIM_SEEDS` each test is run by about that many seeds, instead of
+//! once on real threads:
 //!
 //! | variable | |
 //! | --- | --- |
-//! | `CYGNET_SIM_SEEDS` | how many for each call of `within` or `with` |
-//! | `CYGNET_SIM_SECONDS` | after so many seconds no further seeds are tried (but the fixed ones, in any case) |
+//! | `CYGNET_SIM_SEEDS` | number of seeds for each call of `within` or `with` |
+//! | `CYGNET_SIM_SECONDS` | after this time only the fixed seeds are still tried |
 //! | `CYGNET_SIM_FIRST` | the first seed, after the fixed ones |
-//! | `CYGNET_SIM_LOG` | a file, to which is added what each test came to |
-//! | `CYGNET_SIM_SEED` | this one alone, as a failure names it |
+//! | `CYGNET_SIM_LOG` | a file that gets a line for each test and its result |
+//! | `CYGNET_SIM_SEED` | the only seed, as a failure names it |
 //!
-//! A test that cannot be simulated says so, and why, by `common::real!`.
+//! A test that cannot be simulated says why by `common::real!`.
 
 mod waiting;
 
@@ -22,9 +23,9 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::time::Instant;
 
-/// The same seeds each time, which come first: 0 and those after it.
+/// The number of fixed seeds, from 0 on, which come first in each run.
 const FIXED: u64 = 8;
-/// More is a livelock.
+/// A run with more steps is a livelock.
 const STEPS: u64 = 20_000_000;
 
 fn variable<T: FromStr>(name: &str) -> Option<T> {
@@ -32,7 +33,7 @@ fn variable<T: FromStr>(name: &str) -> Option<T> {
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
 }
 
-/// Of each test, if tests are to be simulated.
+/// The number of seeds for each test, if tests are to be simulated.
 fn seeds() -> Option<u64> {
     variable("CYGNET_SIM_SEEDS")
 }
@@ -46,12 +47,12 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread is one of a test's simulation.
+/// Whether the calling thread belongs to a simulation.
 pub(crate) fn inside() -> bool {
     INSIDE.get()
 }
 
-/// Runs `test` by its share of the seeds: `part` parts of `parts`.
+/// Runs `test` by its share of the seeds, which is part number `part` of `parts`.
 pub(crate) fn check(part: usize, parts: usize, test: &dyn Fn()) {
     let seeds = seeds().expect("tests are simulated").div_ceil(parts as u64);
     let fixed = FIXED.min(seeds);
@@ -67,7 +68,7 @@ pub(crate) fn check(part: usize, parts: usize, test: &dyn Fn()) {
     };
     let (mut runs, mut steps) = explore(0..fixed);
     let alone = std::env::var_os("CYGNET_SIM_SEED").is_some();
-    // Seeds of one part are not those of another one.
+    // Each part has its own seeds.
     let mut next = first.wrapping_add(part as u64 * seeds);
     let (mut left, mut some) = (seeds - fixed, 8);
     while left > 0 && !alone && started.elapsed().as_secs_f64() < seconds {
@@ -75,7 +76,7 @@ pub(crate) fn check(part: usize, parts: usize, test: &dyn Fn()) {
         let (more, taken) = explore(next..next + some);
         (runs, steps) = (runs + more, steps + taken);
         (next, left) = (next + some, left - some);
-        // As many as there is time for, but a look at the clock now and then.
+        // As many seeds as there is time for, with a look at the clock now and then.
         let each = started.elapsed().as_secs_f64() / runs as f64;
         let room = ((seconds - started.elapsed().as_secs_f64()) / each).clamp(1.0, 1_000.0);
         some = (some * 2).min(room as u64);
@@ -83,7 +84,7 @@ pub(crate) fn check(part: usize, parts: usize, test: &dyn Fn()) {
     log(format_args!("simulated {runs} {steps} {:.3}", started.elapsed().as_secs_f64()));
 }
 
-/// The test cannot be simulated. Whether tests are, so that it is to be left out.
+/// Returns whether the test is to be left out because tests are simulated and this one cannot be.
 pub(crate) fn leaves_out(reason: &str) -> bool {
     if inside() || !wanted() {
         return false;

@@ -1,10 +1,11 @@
-//! What tests wait with besides the library: as in `std`, but who waits parks by `sim::thread`, so that it works for real threads and for virtual ones.
+//! Locks and channels of tests, as in `std`. Waits park by `sim::thread`, so they work for real threads
+//! and for virtual ones.
 
 use cygnet::sim::{now, thread};
 use std::sync::{LockResult, MutexGuard, PoisonError, TryLockError, TryLockResult};
 use std::time::Duration;
 
-/// A state that threads wait for. Its lock is never held over a wait.
+/// A state that threads wait for. Its lock is never held during a wait.
 struct Watched<T>(std::sync::Mutex<(T, Vec<thread::Thread>)>);
 
 impl<T> Watched<T> {
@@ -16,7 +17,7 @@ impl<T> Watched<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes it, and wakes those who wait.
+    /// Changes the state, and wakes all waiters.
     fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         let (result, waiting) = {
             let mut locked = self.lock();
@@ -26,7 +27,7 @@ impl<T> Watched<T> {
         result
     }
 
-    /// Waits until `take` takes something, or the time is over.
+    /// Waits until `take` returns a value, or the time is over.
     #[track_caller]
     fn wait<R>(
         &self,
@@ -35,21 +36,15 @@ impl<T> Watched<T> {
     ) -> Option<R> {
         let until = time.map(|time| now() + time);
         loop {
-            let taken = {
-                let mut locked = self.lock();
-                let taken = take(&mut locked.0);
-                match taken {
-                    Some(taken) => Some((taken, std::mem::take(&mut locked.1))),
-                    None => {
-                        locked.1.push(thread::current());
-                        None
-                    }
-                }
-            };
-            if let Some((taken, waiting)) = taken {
+            let mut locked = self.lock();
+            if let Some(taken) = take(&mut locked.0) {
+                let waiting = std::mem::take(&mut locked.1);
+                drop(locked);
                 waiting.iter().for_each(thread::Thread::unpark);
                 return Some(taken);
             }
+            locked.1.push(thread::current());
+            drop(locked);
             match until {
                 None => thread::park(),
                 Some(until) if until <= now() => return None,
@@ -59,7 +54,7 @@ impl<T> Watched<T> {
     }
 }
 
-/// `std::sync::Mutex`, which may be held where others of the simulation run: who waits for it lets them.
+/// As `std::sync::Mutex`, which may be held while other virtual threads run: a waiter lets them run.
 #[derive(Default, Debug)]
 pub(crate) struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 
@@ -99,10 +94,6 @@ impl<T: ?Sized> Mutex<T> {
         self.0.get_mut()
     }
 
-    pub(crate) fn clear_poison(&self) {
-        self.0.clear_poison();
-    }
-
     pub(crate) fn is_poisoned(&self) -> bool {
         self.0.is_poisoned()
     }
@@ -110,7 +101,7 @@ impl<T: ?Sized> Mutex<T> {
 
 /// As `std::sync::Barrier`.
 pub(crate) struct Barrier {
-    /// How many have come, and how often it has opened.
+    /// How many threads have come, and how often the barrier has opened.
     come: Watched<(usize, usize)>,
     all: usize,
 }
@@ -136,7 +127,7 @@ impl Barrier {
     }
 }
 
-/// As that of `std`.
+/// As `std::sync::BarrierWaitResult`.
 pub(crate) struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
@@ -164,17 +155,9 @@ pub(crate) mod mpsc {
 
     type Shared<T> = Arc<Watched<State<T>>>;
 
-    fn state<T>() -> Shared<T> {
-        Arc::new(Watched::new(State {
-            items: VecDeque::new(),
-            senders: 1,
-            received: 0,
-            receiver: true,
-        }))
-    }
-
     pub(crate) fn channel<T>() -> (Sender<T>, Receiver<T>) {
-        let state = state();
+        let state = State { items: VecDeque::new(), senders: 1, received: 0, receiver: true };
+        let state = Arc::new(Watched::new(state));
         (Sender(Arc::clone(&state)), Receiver(state))
     }
 

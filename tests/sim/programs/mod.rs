@@ -1,8 +1,10 @@
-//! Random programs over the public interface, in simulation: tasks that spawn, join, cancel, lock, send and wait, compared at each step with
-//! what is known in plain numbers, and at the end with what must be so in any case: each value that was sent was received once, every lock is free, no
-//! task is left, and what was captured or returned is dropped.
+//! Random programs over the public interface, in simulation: tasks that spawn, join, cancel, lock,
+//! send and wait. Each step is compared with a record in plain numbers. At the end each value that
+//! was sent was received once, every lock is free, no task is left, and every capture and result is
+//! dropped.
 //!
-//! The program and the seed of its run come from bytes: see the fuzz target `programs`, which runs the same.
+//! The program and the seed of its run come from bytes, as in the fuzz target `programs`, which
+//! runs the same.
 
 mod plan;
 mod play;
@@ -18,10 +20,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use world::World;
 
-/// The program that the bytes stand for.
+/// Runs the program that the bytes stand for.
 ///
 /// # Panics
-/// If something is not as it must be.
+/// If the program does not behave as recorded.
 pub(crate) fn run(bytes: &[u8]) {
     let plan = || Plan::decode(&mut Choices::new(bytes));
     let first = run_plan(&plan);
@@ -34,7 +36,8 @@ fn run_plan(plan: &dyn Fn() -> Plan) -> Explored {
     let Plan { workers, faults, .. } = plan();
     match explore(plan, None) {
         Ok(explored) => {
-            // The test's own, the collector, the workers, and one for blocking calls: or one after the other, if the clock jumps.
+            // The test, the collector, the workers, and a thread for blocking calls: several, if
+            // the clock jumps.
             let least = workers + 2;
             let most = if faults { usize::MAX } else { least + 1 };
             assert!((least..=most).contains(&explored.threads()), "{explored:?}");
@@ -44,7 +47,7 @@ fn run_plan(plan: &dyn Fn() -> Plan) -> Explored {
     }
 }
 
-/// Whether a program finds a mistake that is put into the library.
+/// Returns whether a program finds a bug that is planted in the library.
 #[allow(dead_code, reason = "the fuzz target has none")]
 pub(crate) fn finds(bug: Bug, bytes: &[u8]) -> bool {
     explore(&|| Plan::decode(&mut Choices::new(bytes)), Some(bug)).is_err()
@@ -62,7 +65,7 @@ fn explore(plan: &dyn Fn() -> Plan, bug: Option<Bug>) -> Result<Explored, Box<Fa
 fn program(plan: Plan) {
     let channel = plan.capacity.map_or_else(unbounded, bounded);
     let world = Arc::new(World::new(plan.workers, channel));
-    // Whoever sends gets rid of it, whatever the tasks do.
+    // A sender gets rid of its value, whatever the tasks do.
     let collector = sim::thread::spawn({
         let world = Arc::clone(&world);
         move || world.receiver.iter().for_each(|value| world.has_received(value))

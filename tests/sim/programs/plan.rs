@@ -1,17 +1,17 @@
-//! What a program does: decoded from bytes, so that a fuzzer makes it, and a test makes it again.
+//! Plans of programs, decoded from bytes, so that a fuzzer makes them and a test repeats them.
 
 use crate::choices::Choices;
 
-/// All of it, with what the simulation is told.
+/// A program, and the parameters of its simulation.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Of the simulation.
+    /// The seed of the simulation.
     pub(crate) seed: u64,
     pub(crate) workers: usize,
     pub(crate) faults: bool,
-    /// The same run twice must be the same.
+    /// Two runs must be the same.
     pub(crate) twice: bool,
-    /// Of the channel; none without limit.
+    /// The capacity of the channel, or `None` if it has no limit.
     pub(crate) capacity: Option<usize>,
     pub(crate) end: End,
     pub(crate) root: Vec<Step>,
@@ -22,9 +22,9 @@ pub(crate) struct Plan {
 pub(crate) enum End {
     /// When the program has ended.
     After,
-    /// So many milliseconds after its start.
+    /// Some milliseconds after its start.
     Dropped(u64),
-    /// The same by a shutdown, with a grace of so many milliseconds.
+    /// The same by a shutdown, with a grace in milliseconds.
     ShutDown(u64, u64),
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum How {
     Guarded,
 }
 
-/// What becomes of a handle.
+/// The use of a handle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Handling {
     Join,
@@ -48,7 +48,8 @@ pub(crate) enum Handling {
     Detach,
 }
 
-/// What is held for a while. In this order, so that nobody waits in a circle.
+/// A lock that is held for a while. Locks are taken in this order, so that no tasks wait in a
+/// circle.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Thing {
     Mutex(usize),
@@ -62,7 +63,7 @@ pub(crate) enum Step {
     Yield,
     Checkpoint,
     Sleep(u64),
-    /// For somebody, or two milliseconds.
+    /// For at most two milliseconds.
     Park,
     UnparkAny(usize),
     CancelAny(usize),
@@ -76,10 +77,10 @@ pub(crate) enum Step {
     Fork(Vec<Step>, Vec<Step>),
     /// With a time limit, or none.
     Hold(Thing, Option<u64>, Vec<Step>),
-    /// Waits no longer than that, if a limit is given.
+    /// With a time limit, or none.
     Send(Option<u64>),
     Receive(u64),
-    /// Receives what its child sends.
+    /// Receives a value from a child.
     Oneshot(Vec<Step>),
     Timeout(u64, Vec<Step>),
     Shield(u64, Vec<Step>),
@@ -87,22 +88,23 @@ pub(crate) enum Step {
     Blocking,
     Loop(usize),
     Panic,
-    /// If it is cancelled.
+    /// Only if the task is cancelled.
     Unwind,
 }
 
-/// A program has no more steps than that, so that a run takes milliseconds.
+/// The most steps of a program, so that a run takes milliseconds.
 const STEPS: usize = 60;
-/// Nor are they deeper in each other: a task has a stack.
+/// The deepest nesting of steps, since a task has a stack.
 const DEPTH: usize = 5;
 
-/// What the next steps may be.
+/// Limits for the next steps.
 #[derive(Clone, Copy)]
 struct Limits {
     depth: usize,
-    /// What is held: only what comes after it may be held, too, and nobody waited for who could want it.
+    /// A lock that is held. Only later locks may be taken too, and no task is waited for that could
+    /// want it.
     held: Option<Thing>,
-    /// What may change threads holds nothing that must not.
+    /// A task that may change threads holds no guard.
     migratable: bool,
 }
 
@@ -150,7 +152,7 @@ impl Decoder<'_, '_> {
         self.left == 0 || self.choices.is_over()
     }
 
-    /// Up to four.
+    /// Decodes up to four steps.
     fn steps(&mut self, limits: Limits) -> Vec<Step> {
         let count = self.choices.below(5);
         (0..count).filter_map(|_| self.step(limits)).collect()
@@ -183,10 +185,9 @@ impl Decoder<'_, '_> {
             }),
             21 | 22 | 34 | 35 if !leaf && waits => {
                 let (count, cancels) = (self.choices.below(4), self.choices.one_in(4));
-                // Several do the same, and so want the same.
                 let mut children = Vec::new();
                 for _ in 0..count {
-                    // Several do the same, and so want the same.
+                    // Several children do the same, and so want the same locks.
                     let copies = 1 + self.choices.below(3);
                     let steps = self.steps(limits.deeper());
                     children.extend(std::iter::repeat_n(steps, copies));
@@ -215,32 +216,20 @@ impl Decoder<'_, '_> {
     }
 
     fn spawn(&mut self, limits: Limits) -> Step {
-        let how = [
-            How::Spawn,
-            How::Spawn,
-            How::Now,
-            How::OwnStack,
-            How::Migratable,
-            How::Unscoped,
-            How::Guarded,
-        ][self.choices.below(7)];
-        // A child of one that may change threads need not.
+        use How::*;
+        let hows = [Spawn, Spawn, Now, OwnStack, Migratable, Unscoped, Guarded];
+        let how = hows[self.choices.below(7)];
+        // A child of a migratable task need not be migratable.
         let limits = Limits { migratable: matches!(how, How::Migratable), ..limits };
         Step::Spawn(how, self.steps(limits.deeper()))
     }
 
     fn hold(&mut self, limits: Limits) -> Option<Step> {
-        let things = [
-            Thing::Mutex(0),
-            Thing::Mutex(1),
-            Thing::Read,
-            Thing::Write,
-            Thing::Permits(1),
-            Thing::Permits(2),
-        ];
+        use Thing::*;
+        let things = [Mutex(0), Mutex(1), Read, Write, Permits(1), Permits(2)];
         let thing = things[self.choices.below(6)];
         let in_order = limits.held.is_none_or(|held| match (held, thing) {
-            // The one lock.
+            // Of the same lock.
             (Thing::Read, Thing::Write) | (Thing::Permits(_), Thing::Permits(_)) => false,
             _ => held < thing,
         });

@@ -1,4 +1,4 @@
-//! Tasks that do what the plan says, and compare what they are told with what is known.
+//! Tasks that play a plan, and compare what they are told with the record.
 
 use super::plan::{Handling, How, Step, Thing};
 use super::world::{Alive, Inside, Ticket, World};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What a planned panic carries. No hook is called for it.
+/// The payload of a planned panic. No hook is called for it.
 pub(super) struct Planned;
 
 /// The result of a task.
@@ -41,7 +41,7 @@ pub(super) fn body(world: &Arc<World>, ticket: &Ticket, steps: Vec<Step>) -> Out
     let value = match catch_unwind(AssertUnwindSafe(|| player.play_to_the_end(steps))) {
         Ok(value) => value,
         Err(payload) => {
-            // A panic with a text is none that was planned, and somebody might drop it with the task.
+            // A panic with a text was not planned, and could be dropped with the task.
             let text = payload.downcast_ref::<String>().cloned();
             let text = text.or_else(|| payload.downcast_ref::<&str>().map(|text| text.to_string()));
             text.into_iter().for_each(|text| world.fails(text));
@@ -52,7 +52,7 @@ pub(super) fn body(world: &Arc<World>, ticket: &Ticket, steps: Vec<Step>) -> Out
     Outcome { node: ticket.node, value, _alive: Alive::new(world) }
 }
 
-/// A child, whose handle cancels it when it is dropped.
+/// A child. The drop of its handle cancels it.
 struct Child<'a> {
     world: &'a Arc<World>,
     node: usize,
@@ -67,7 +67,7 @@ impl Drop for Child<'_> {
     }
 }
 
-/// What goes on in one task, or in one half of a fork.
+/// The player of one task, or of one half of a fork.
 struct Player<'a> {
     world: &'a Arc<World>,
     task: usize,
@@ -83,7 +83,7 @@ impl<'a> Player<'a> {
 
     fn play_to_the_end(mut self, steps: Vec<Step>) -> u64 {
         let value = self.play(steps);
-        // Each second one is joined.
+        // Every second child is joined.
         while let Some(child) = self.children.pop() {
             if self.children.len().is_multiple_of(2) {
                 self.join(child);
@@ -92,7 +92,7 @@ impl<'a> Player<'a> {
         value
     }
 
-    /// How many it has taken.
+    /// Returns how many steps it has taken.
     fn play(&mut self, steps: Vec<Step>) -> u64 {
         let mut taken = 0;
         for step in steps {
@@ -109,7 +109,7 @@ impl<'a> Player<'a> {
         taken
     }
 
-    /// In a scope of this task.
+    /// Plays in a scope of this task.
     fn play_in(&mut self, region: usize, steps: Vec<Step>) -> u64 {
         let outer = std::mem::replace(&mut self.node, region);
         let taken = self.play(steps);
@@ -122,7 +122,8 @@ impl<'a> Player<'a> {
         self.play_in(region, steps)
     }
 
-    /// A wait that is cut short only by a cancel: it must be if that has come before, and may be only if somebody has cancelled.
+    /// A wait that only a cancel cuts short: always, if the cancel came before, and never without a
+    /// cause.
     #[track_caller]
     fn waited<T>(&self, wait: impl FnOnce() -> Result<T, Cancelled>) -> Result<T, Cancelled> {
         let told = self.world.must_be_told(self.node);
@@ -134,7 +135,7 @@ impl<'a> Player<'a> {
         result
     }
 
-    /// The same of one that may be too late, or find the other side gone.
+    /// The same for a wait that may be late, or find the channel closed.
     #[track_caller]
     fn tried<T>(&self, wait: impl FnOnce() -> Result<T, WaitError>) -> Result<T, WaitError> {
         let told = self.world.must_be_told(self.node);
@@ -247,7 +248,8 @@ impl<'a> Player<'a> {
             }
             Step::Ignore(steps) => {
                 let taken = self.waited(|| {
-                    // To the end of the call, which tells those below of what came meanwhile.
+                    // To the end of the call, which tells the tasks below of a cancel that came
+                    // meanwhile.
                     let _ignoring = world.ignore(self.node);
                     cygnet::ignore_cancellation(|| {
                         Player::new(world, self.task, self.node).play_to_the_end(steps)
@@ -274,7 +276,7 @@ impl<'a> Player<'a> {
         0
     }
 
-    /// Whether it was not cut short.
+    /// Returns whether a call ran to its end. If not, there must be a cause.
     #[track_caller]
     fn caused(&self, result: Result<(), Cancelled>) -> bool {
         if result.is_err() {
@@ -337,7 +339,8 @@ impl<'a> Player<'a> {
         let (world, node) = (self.world, child.node);
         let task = child.task.take().expect("it is joined once");
         let told = world.must_be_told(self.node);
-        // A join that is cut short drops its handle, and so cancels what was joined: also one that is below nobody.
+        // A join that is cut short drops its handle, and so cancels the child, even an unscoped
+        // one.
         if world.has_a_cause(self.node) || world.is_unscoped(node) {
             world.may_be_cancelled(node);
         }
@@ -384,7 +387,7 @@ impl<'a> Player<'a> {
     fn hold(&mut self, thing: Thing, limit: Option<u64>, steps: Vec<Step>) -> u64 {
         let world = self.world;
         let time = limit.map(millis);
-        // With the one call or the other.
+        // Waits with or without a time limit.
         macro_rules! wait {
             ($of:expr, $wait:ident($($count:expr)?), $timeout:ident) => {{
                 let wait = || match time {
@@ -403,11 +406,11 @@ impl<'a> Player<'a> {
                 let _inside = Inside::new(&world.inside[which], 1, 0);
                 let before = **guard.as_ref().expect("it was had");
                 if planted("fuzz_programs") {
-                    // It is not held while the steps are taken.
+                    // The lock is not held during the steps.
                     guard = None;
                 }
                 let taken = self.play(steps);
-                // It stays until nobody is inside.
+                // The guard stays until the section is over.
                 if let Some(guard) = &mut guard {
                     **guard = before + 1;
                     world.sections[which].fetch_add(1, Relaxed);

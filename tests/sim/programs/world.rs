@@ -1,5 +1,7 @@
-//! What is known of a program while it runs, in plain numbers: who was started, cancelled and has ended, who holds what, and what was sent and
-//! received. Tasks of a simulation run on one thread, and are left at calls of the library alone; so what is noted before a call was so before it.
+//! A record of a program while it runs, in plain numbers: the tasks that were started, cancelled
+//! and have ended, the locks that they hold, and the values that were sent and received. Tasks of a
+//! simulation run on one thread, which leaves them only at calls of the library. So an entry that
+//! is made before a call was true before it.
 
 use cygnet::sync::{Mutex, Receiver, RwLock, Semaphore, Sender};
 use cygnet::{CancelHandle, Unparker, sim};
@@ -8,21 +10,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex as StdMutex, OnceLock};
 use std::time::{Duration, Instant};
 
-/// What may go by between the moment a timer is set for and the one at which everybody is told: a tick is 65 microseconds.
+/// The longest time between a deadline and the moment at which all tasks are told. A timer's tick
+/// is 65 microseconds.
 const TICK: Duration = Duration::from_millis(1);
 
 /// A task, or a scope in one.
 #[derive(Default, Debug)]
 struct Node {
     parent: Option<usize>,
-    /// Somebody has begun to cancel it, or may have.
+    /// A cancel has begun, or may have.
     may: bool,
-    /// Somebody has cancelled it.
+    /// A cancel has returned.
     is: bool,
-    /// So many do so at this moment; and others may.
+    /// Cancels under way, and whether there may be others.
     cancelling: usize,
     others: bool,
-    /// By when it is cancelled.
+    /// When it is cancelled.
     deadline: Option<Instant>,
     /// Sections that ignore a cancel from above.
     ignores: usize,
@@ -34,14 +37,14 @@ struct Node {
     unwound: bool,
 }
 
-/// What is known of a wait before it begins.
+/// The known outcome of a wait before it begins.
 #[derive(Clone, Copy)]
 pub(super) enum Told {
-    /// It may go on, or be cut short if there is a cause.
+    /// Success, or a cut if there is a cause.
     Perhaps,
-    /// It is cut short: the time of a scope around it is over.
+    /// A cut: the time of a scope around it is over.
     Late,
-    /// It is cut short: somebody has cancelled it, and is back.
+    /// A cut: a cancel has returned.
     Cancelled,
 }
 
@@ -56,26 +59,26 @@ pub(super) struct World {
     pub(super) alive: AtomicUsize,
     /// The runtime is told to end.
     pub(super) ends: AtomicBool,
-    /// No call of the library is made under these locks: it would suspend.
+    /// No call of the library is made under these locks, since it would suspend.
     pub(super) handles: StdMutex<Vec<(usize, Arc<CancelHandle>)>>,
     pub(super) parked: StdMutex<Vec<Unparker>>,
 
     pub(super) mutexes: [Mutex<u64>; 2],
     pub(super) rwlock: RwLock<u64>,
     pub(super) semaphore: Semaphore,
-    /// Who is inside: of each mutex, those who read, and those who write; permits in use.
+    /// The tasks inside each mutex, readers, writers, and permits in use.
     pub(super) inside: [AtomicUsize; 5],
-    /// How often each mutex, and the lock for writing, was held to the end.
+    /// How often each mutex, and the writer's lock, was held to the end of its section.
     pub(super) sections: [AtomicUsize; 3],
 
     pub(super) sender: Sender<u64>,
     pub(super) receiver: Receiver<u64>,
     serial: AtomicUsize,
-    /// What was sent and not received.
+    /// Values that were sent and not received.
     under_way: StdMutex<BTreeSet<u64>>,
     pub(super) received: AtomicUsize,
 
-    /// What is not as it must be: the first that was found.
+    /// The first deviation that a task has found.
     failure: OnceLock<String>,
 }
 
@@ -116,19 +119,19 @@ impl World {
         nodes.len() - 1
     }
 
-    /// A scope of that task, or in that scope.
+    /// Adds a scope of a task, or in a scope.
     pub(super) fn region(&self, above: usize) -> usize {
         self.add(Some(above))
     }
 
-    /// A scope that is cancelled after some time.
+    /// Adds a scope that is cancelled after some time.
     pub(super) fn timed_region(&self, above: usize) -> usize {
         let region = self.region(above);
         self.may_be_cancelled(region);
         region
     }
 
-    /// Called in such a scope, at its beginning: so its time is over no later than this one.
+    /// Called at the beginning of such a scope, so the scope's time is over no later than this one.
     pub(super) fn time_runs(&self, region: usize, time: Duration) {
         let deadline = sim::now() + time;
         self.node(region).deadline = Some(deadline);
@@ -139,7 +142,7 @@ impl World {
         std::iter::successors(Some(node), |&n| nodes[n].parent).collect()
     }
 
-    /// Cancels it, with all that is below, by `cancel`.
+    /// Cancels a node, with all nodes below it, by `cancel`.
     pub(super) fn cancel(&self, node: usize, cancel: impl FnOnce()) {
         let above = self.node(node).parent;
         let mut it = self.node(node);
@@ -147,14 +150,15 @@ impl World {
         it.cancelling += 1;
         drop(it);
         cancel();
-        // Who finds that another is about it does not wait until all have been told: so not before the last one is back.
+        // A cancel that finds another one under way does not wait until all have been told. So the
+        // node counts as cancelled only when the last cancel has returned.
         let others = above.is_some_and(|above| self.has_a_cause(above)) || self.ends.load(Relaxed);
         let mut it = self.node(node);
         it.cancelling -= 1;
         it.is |= it.cancelling == 0 && !it.others && !others;
     }
 
-    /// Somebody may cancel it, whenever that is.
+    /// Another cause may cancel the node at any time.
     pub(super) fn may_be_cancelled(&self, node: usize) {
         let mut it = self.node(node);
         it.may = true;
@@ -175,7 +179,7 @@ impl World {
         self.node(node).parent.is_none()
     }
 
-    /// Whether the caller's next wait must tell it so. If not, it still may.
+    /// Returns what the caller's next wait must tell it.
     pub(super) fn must_be_told(&self, node: usize) -> Told {
         let now = sim::now();
         let mut told = Told::Perhaps;
@@ -194,17 +198,18 @@ impl World {
         told
     }
 
-    /// A wait of the caller in `node` was not cut short: so it could know nothing, or others are about to tell it at this moment. Two cancels of tasks
-    /// of which the one is below the other share the work, and the one may be back before the other has done its part.
+    /// A wait of the caller in `node` was not cut short. So the caller could know nothing, or is
+    /// being told at this moment: the cancels of a task and of one below it share the work, and the
+    /// first may be back before the second has done its part.
     #[track_caller]
     pub(super) fn may_not_know(&self, told: Told, node: usize) {
-        // The only worker is not about anything else while a task runs there.
+        // The only worker tells no other task while a task runs on it.
         let at_once = match told {
             Told::Perhaps => return,
             Told::Late => self.workers == 1 && !self.ends.load(Relaxed),
             Told::Cancelled => self.workers == 1,
         };
-        // Others may stand aside for some thousand steps.
+        // Other threads may stand still for some thousand steps.
         let is_told = || {
             sim::thread::yield_now();
             cygnet::is_cancelled()
@@ -213,7 +218,7 @@ impl World {
         assert!(soon, "it is cancelled, and does not know: {}", self.describe(node));
     }
 
-    /// A node, and what is known of those above it.
+    /// Describes a node and the nodes above it.
     fn describe(&self, node: usize) -> String {
         let nodes = self.nodes.lock().unwrap();
         let above = std::iter::successors(Some(node), |&n| nodes[n].parent);
@@ -221,19 +226,19 @@ impl World {
         texts.collect::<Vec<_>>().join(", below ")
     }
 
-    /// From now on, and until what is returned goes, that one ignores what comes from above.
+    /// Has the node ignore cancels from above until the result is dropped.
     pub(super) fn ignore(self: &Arc<Self>, node: usize) -> Ignoring {
         self.node(node).ignores += 1;
         Ignoring(Arc::clone(self), node)
     }
 
-    /// All tasks below it are over, as it is at an end that waits for them.
+    /// Asserts that all tasks below the node are over.
     #[track_caller]
     pub(super) fn nothing_is_below(&self, node: usize) {
         assert_eq!(self.node(node).below, 0, "tasks below {node} have outlived its end");
     }
 
-    /// A task's number, which goes with its closure.
+    /// Adds a task. The ticket goes with its closure.
     pub(super) fn ticket(self: &Arc<Self>, parent: Option<usize>) -> Ticket {
         self.spawned.fetch_add(1, Relaxed);
         let node = self.add(parent);
@@ -264,7 +269,7 @@ impl World {
         self.handles.lock().unwrap().push((node, Arc::new(handle)));
     }
 
-    /// One that was not sent before.
+    /// Returns a value that was not sent before.
     pub(super) fn new_value(&self) -> u64 {
         let value = self.serial.fetch_add(1, Relaxed) as u64;
         // Before it is sent: it may be received before the sender goes on.
@@ -287,17 +292,17 @@ impl World {
         );
     }
 
-    /// Something is not as it must be.
+    /// Records a deviation.
     pub(super) fn fails(&self, what: String) {
         let _ = self.failure.set(what);
     }
 
-    /// Of the tasks.
+    /// Asserts that no task has recorded a deviation.
     pub(super) fn nothing_has_failed(&self) {
         assert_eq!(self.failure.get(), None, "a task has found something");
     }
 
-    /// What must be so when all is over.
+    /// Asserts the state after the end.
     pub(super) fn check(&self) {
         let [spawned, begun, ended, alive] =
             [&self.spawned, &self.begun, &self.ended, &self.alive].map(|n| n.load(Relaxed));
@@ -336,7 +341,7 @@ impl std::ops::DerefMut for NodeOf<'_> {
     }
 }
 
-/// Something whose drop is counted.
+/// Counts as alive until it is dropped.
 pub(super) struct Alive(Arc<World>);
 
 impl Alive {
@@ -376,11 +381,11 @@ impl Drop for Ignoring {
     }
 }
 
-/// Somebody is inside of something until it goes.
+/// Counts as inside of a lock until it is dropped.
 pub(super) struct Inside<'a>(&'a AtomicUsize, usize);
 
 impl<'a> Inside<'a> {
-    /// With so many others at the most.
+    /// With at most `others` others.
     #[track_caller]
     pub(super) fn new(inside: &'a AtomicUsize, count: usize, others: usize) -> Inside<'a> {
         let before = inside.fetch_add(count, Relaxed);
