@@ -17,7 +17,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-// What docs/auto-traits.md says of them.
+// Their auto traits, as in docs/auto-traits.md.
 assert_impl_all!(RecvStream<Cell<u8>>: Send, Sync, Debug, Stream<Item = Cell<u8>>);
 assert_not_impl_any!(RecvStream<u8>: Unpin, std::panic::UnwindSafe);
 assert_not_impl_any!(RecvStream<Rc<u8>>: Send, Sync);
@@ -55,6 +55,14 @@ fn ready<T>(poll: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Option<T> {
     }
 }
 
+fn next_now<T>(mut stream: Pin<&mut RecvStream<T>>) -> Option<Option<T>> {
+    ready(|cx| stream.as_mut().poll_next(cx))
+}
+
+fn ready_now<T>(mut sink: Pin<&mut SendSink<T>>) -> Option<Result<(), SinkError<T>>> {
+    ready(|cx| sink.as_mut().poll_ready(cx))
+}
+
 #[test]
 fn all_values_come_in_order_until_all_senders_are_gone() {
     with_each(|rt| {
@@ -74,7 +82,7 @@ fn all_values_come_in_order_until_all_senders_are_gone() {
                     while let Some(i) = next(&mut stream).await {
                         all.push(i);
                     }
-                    // And stays there.
+                    // The end stays.
                     assert_eq!(next(&mut stream).await, None);
                     assert_eq!(waiting(&stream), 0);
                     all
@@ -91,24 +99,24 @@ fn a_stream_that_is_dropped_has_taken_nothing() {
     let (sender, receiver) = bounded(1);
     let kept = receiver.clone();
     let mut stream = Box::pin(receiver.into_stream());
-    assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), None);
+    assert_eq!(next_now(stream.as_mut()), None);
     assert_eq!(waiting(&sender), 1);
-    // The stream is called, and goes.
+    // The stream is woken, and dropped.
     sender.send(1).unwrap();
     assert_eq!(waiting(&sender), 0);
     drop(stream);
     assert_eq!((kept.try_recv(), waiting(&sender)), (Ok(1), 0));
-    // In the middle of several.
+    // The same after several values.
     let mut stream = Box::pin(kept.clone().into_stream());
     for i in 0..3 {
         sender.send(i).unwrap();
-        assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), Some(Some(i)));
+        assert_eq!(next_now(stream.as_mut()), Some(Some(i)));
     }
-    assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), None);
+    assert_eq!(next_now(stream.as_mut()), None);
     drop(stream);
     sender.send(3).unwrap();
     assert_eq!(kept.recv(), Ok(3));
-    // With the last receiver, in whatever it is, the channel is closed.
+    // The drop of the last receiver closes the channel, also inside a stream.
     drop(kept.into_stream());
     assert!(sender.is_closed());
 }
@@ -117,30 +125,30 @@ fn a_stream_that_is_dropped_has_taken_nothing() {
 fn a_sink_that_is_ready_has_a_place_and_gives_it_back() {
     let (sender, receiver) = bounded(1);
     let mut sink = Box::pin(sender.clone().into_sink());
-    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
-    // Once more changes nothing.
-    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+    assert_eq!(ready_now(sink.as_mut()), Some(Ok(())));
+    // A second poll changes nothing.
+    assert_eq!(ready_now(sink.as_mut()), Some(Ok(())));
     assert!(sender.try_send(1).is_err());
     drop(sink);
     sender.try_send(1).unwrap();
-    // Full: it waits, and leaves.
+    // The channel is full, so the sink waits until it is dropped.
     let mut sink = Box::pin(sender.clone().into_sink());
-    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), None);
+    assert_eq!(ready_now(sink.as_mut()), None);
     assert_eq!(waiting(&sender), 1);
     let refused = panic_of(|| sink.as_mut().start_send(2));
     assert!(refused.contains("not ready"), "{refused}");
     drop(sink);
     assert_eq!((waiting(&sender), receiver.recv()), (0, Ok(1)));
-    // What `start_send` has taken is there, without a flush; closing gives back a place that was
-    // not used.
+    // A value that `start_send` has taken is there without a flush. `poll_close` gives back a place
+    // that was not used.
     let mut sink = Box::pin(sender.clone().into_sink());
-    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+    assert_eq!(ready_now(sink.as_mut()), Some(Ok(())));
     sink.as_mut().start_send(3).unwrap();
     assert_eq!(receiver.try_recv(), Ok(3));
-    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+    assert_eq!(ready_now(sink.as_mut()), Some(Ok(())));
     assert_eq!(ready(|cx| sink.as_mut().poll_close(cx)), Some(Ok(())));
     assert_eq!(ready(|cx| sink.as_mut().poll_close(cx)), Some(Ok(())));
-    assert!(ready(|cx| sink.as_mut().poll_ready(cx)).unwrap().is_err());
+    assert!(ready_now(sink.as_mut()).unwrap().is_err());
     sender.try_send(4).unwrap();
     drop(sender);
     assert!(receiver.is_closed(), "a closed sink is no sender any more");
@@ -148,42 +156,42 @@ fn a_sink_that_is_ready_has_a_place_and_gives_it_back() {
 }
 
 #[test]
-fn what_cannot_be_sent_comes_back() {
+fn a_value_that_cannot_be_sent_comes_back() {
     let drops = Drops::new();
     let (sender, receiver) = bounded(1);
     let mut sink = Box::pin(sender.into_sink());
-    assert!(ready(|cx| sink.as_mut().poll_ready(cx)).unwrap().is_ok());
+    assert!(ready_now(sink.as_mut()).unwrap().is_ok());
     receiver.close();
-    // It has a place.
-    assert!(ready(|cx| sink.as_mut().poll_ready(cx)).unwrap().is_ok());
+    // The sink has a place.
+    assert!(ready_now(sink.as_mut()).unwrap().is_ok());
     let refused = sink.as_mut().start_send(drops.guard()).unwrap_err();
     assert!(refused.to_string().contains("closed"));
     drop(refused.into_inner().expect("the value"));
-    let refused = ready(|cx| sink.as_mut().poll_ready(cx)).unwrap().unwrap_err();
+    let refused = ready_now(sink.as_mut()).unwrap().unwrap_err();
     assert!(refused.into_inner().is_none());
     assert_eq!(drops.left(), 0);
 }
 
-/// Without room the place goes with the receiver that it was for.
+/// Without room the place goes with its receiver.
 #[test]
 fn without_room_a_value_waits_in_the_sink_for_the_next_receiver() {
     let (sender, receiver) = bounded(0);
     let mut sink = Box::pin(sender.into_sink());
-    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), None);
+    assert_eq!(ready_now(sink.as_mut()), None);
     let mut stream = Box::pin(receiver.clone().into_stream());
-    assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), None);
-    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+    assert_eq!(next_now(stream.as_mut()), None);
+    assert_eq!(ready_now(sink.as_mut()), Some(Ok(())));
     drop(stream);
     sink.as_mut().start_send(1).unwrap();
     assert_eq!(ready(|cx| sink.as_mut().poll_flush(cx)), None);
-    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), None);
+    assert_eq!(ready_now(sink.as_mut()), None);
     let mut stream = Box::pin(receiver.into_stream());
-    assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), None);
+    assert_eq!(next_now(stream.as_mut()), None);
     assert_eq!(ready(|cx| sink.as_mut().poll_flush(cx)), Some(Ok(())));
-    assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), Some(Some(1)));
-    // And one that the sink still has, when nobody can receive any more, comes back.
-    assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), None);
-    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+    assert_eq!(next_now(stream.as_mut()), Some(Some(1)));
+    // A value that the sink still has when the last receiver goes comes back.
+    assert_eq!(next_now(stream.as_mut()), None);
+    assert_eq!(ready_now(sink.as_mut()), Some(Ok(())));
     drop(stream);
     let refused = sink.as_mut().start_send(2).unwrap_err();
     assert_eq!(refused.into_inner(), Some(2));
@@ -218,7 +226,7 @@ fn as_a_branch_of_a_select() {
     });
 }
 
-/// Streams and sinks of many, on tasks and threads; some are dropped at every stage.
+/// Many streams and sinks, on tasks and threads, some of them dropped at every stage.
 #[test]
 fn nothing_is_lost_in_a_storm() {
     for workers in [1, 2, 3, 8] {
@@ -234,8 +242,8 @@ fn nothing_is_lost_in_a_storm() {
                         let mut sink = Box::pin(sender.clone().into_sink());
                         for i in 0..times {
                             if random.below(4) == 0 {
-                                // Perhaps with a place, and always without a value.
-                                let _ = ready(|cx| sink.as_mut().poll_ready(cx));
+                                // The dropped sink may have a place, and has no value.
+                                let _ = ready_now(sink.as_mut());
                                 sink = Box::pin(sender.clone().into_sink());
                             }
                             wait(send(&mut sink.as_mut(), i)).unwrap().unwrap();
@@ -252,7 +260,7 @@ fn nothing_is_lost_in_a_storm() {
                         let mut sum = 0;
                         loop {
                             if random.below(4) == 0 {
-                                let early = ready(|cx| stream.as_mut().poll_next(cx));
+                                let early = next_now(stream.as_mut());
                                 sum += early.flatten().unwrap_or(0);
                                 stream = Box::pin(receiver.clone().into_stream());
                             }
@@ -292,24 +300,24 @@ fn a_task_that_is_cancelled_leaves_the_list() {
     });
 }
 
-/// A stream that has been called once is a newcomer when it asks for the next value.
+/// A stream that was woken once queues anew when it asks for the next value.
 #[test]
-fn a_stream_is_not_served_again_and_again_before_those_who_wait() {
+fn a_stream_is_not_served_again_and_again_before_waiters() {
     within(|| {
         for (to, from) in [bounded(4), unbounded()] {
             let mut stream = pin!(from.clone().into_stream());
-            assert!(ready(|cx| stream.as_mut().poll_next(cx)).is_none());
+            assert!(next_now(stream.as_mut()).is_none());
             to.send(0).unwrap();
-            assert_eq!(ready(|cx| stream.as_mut().poll_next(cx)), Some(Some(0)));
+            assert_eq!(next_now(stream.as_mut()), Some(Some(0)));
             let mut waits = pin!(from.recv_async());
             let mut served = || ready(|cx| waits.as_mut().poll(cx)).is_some();
             assert!(!served());
             let is_passed = |i: &i32| {
-                let at_once = ready(|cx| stream.as_mut().poll_next(cx)).is_some();
+                let at_once = next_now(stream.as_mut()).is_some();
                 to.send(*i).unwrap();
                 let passed = !served();
                 assert!(!at_once);
-                passed && ready(|cx| stream.as_mut().poll_next(cx)) == Some(Some(*i))
+                passed && next_now(stream.as_mut()) == Some(Some(*i))
             };
             assert!((1..100).take_while(is_passed).count() < 10, "it is passed again and again");
         }
@@ -317,23 +325,23 @@ fn a_stream_is_not_served_again_and_again_before_those_who_wait() {
 }
 
 #[test]
-fn a_sink_is_not_served_again_and_again_before_those_who_wait() {
+fn a_sink_is_not_served_again_and_again_before_waiters() {
     within(|| {
         let (to, from) = bounded(1);
         let mut sink = pin!(to.clone().into_sink());
         to.send(0).unwrap();
-        assert!(ready(|cx| sink.as_mut().poll_ready(cx)).is_none());
+        assert!(ready_now(sink.as_mut()).is_none());
         from.recv().unwrap();
-        assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+        assert_eq!(ready_now(sink.as_mut()), Some(Ok(())));
         sink.as_mut().start_send(1).unwrap();
         let mut waits = pin!(to.send_async(9));
         let mut served = || ready(|cx| waits.as_mut().poll(cx)).is_some();
         assert!(!served());
         let is_passed = |_: &i32| {
-            assert!(ready(|cx| sink.as_mut().poll_ready(cx)).is_none());
+            assert!(ready_now(sink.as_mut()).is_none());
             from.recv().unwrap();
             !served() && {
-                assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+                assert_eq!(ready_now(sink.as_mut()), Some(Ok(())));
                 sink.as_mut().start_send(1).unwrap();
                 true
             }
@@ -342,12 +350,12 @@ fn a_sink_is_not_served_again_and_again_before_those_who_wait() {
     });
 }
 
-/// It has a place when the last receiver goes, and puts nothing there.
+/// The sink has a place when the last receiver goes, and puts no value there.
 #[test]
-fn what_a_sink_could_not_send_does_not_count() {
+fn a_value_that_a_sink_could_not_send_does_not_count() {
     let (to, from) = bounded(2);
     let mut sink = pin!(to.clone().into_sink());
-    assert_eq!(ready(|cx| sink.as_mut().poll_ready(cx)), Some(Ok(())));
+    assert_eq!(ready_now(sink.as_mut()), Some(Ok(())));
     drop(from);
     assert_eq!(sink.as_mut().start_send(1).unwrap_err().into_inner(), Some(1));
     assert_eq!((to.len(), to.is_empty()), (0, true));

@@ -1,8 +1,8 @@
 //! Cygnet beside a real async runtime, with real I/O on the loopback interface: tasks that call
 //! async code, and async code that has cygnet compute for it.
 
-// ThreadSanitizer does not see that what tokio gives to the kernel beside a descriptor comes back
-// to another thread after that, and reports a race inside of tokio.
+// ThreadSanitizer reports a race inside of tokio: it does not see the order that the kernel keeps
+// between a descriptor's registration and its events.
 #![cfg(not(cygnet_tsan))]
 
 mod common;
@@ -62,7 +62,7 @@ async fn ask(address: SocketAddr, line: String) -> std::io::Result<usize> {
 
 #[test]
 fn a_task_calls_an_async_client_from_deep_inside() {
-    /// Not async, and knows nothing of who calls it.
+    /// Not async, and called at any depth.
     fn length_of(line: &str, address: SocketAddr, handle: &Handle) -> usize {
         let asked = ask(address, line.to_owned());
         wait(Inside(handle.clone(), Box::pin(asked))).unwrap().unwrap()
@@ -79,7 +79,7 @@ fn a_task_calls_an_async_client_from_deep_inside() {
                         let handle = theirs.handle();
                         s.spawn(move || {
                             let line = "x".repeat(i);
-                            // Polled here; and by a task of theirs, whose end is waited for.
+                            // Polled here, and by a task of tokio, which is waited for.
                             let here = length_of(&line, address, handle);
                             let there = wait(handle.spawn(ask(address, line))).unwrap();
                             assert_eq!(here, there.unwrap().unwrap());
@@ -102,7 +102,7 @@ struct Jobs {
     cancelled: AtomicUsize,
 }
 
-/// Computes until it is cancelled, or for so many steps.
+/// Computes until it is cancelled, or for `steps` steps.
 fn compute(steps: u64, jobs: &Jobs) -> u64 {
     jobs.begun.fetch_add(1, Ordering::Release);
     let mut sum = 0u64;
@@ -134,7 +134,7 @@ async fn serve(listener: TcpListener, compute_on: cygnet::Handle, jobs: Arc<Jobs
 }
 
 #[test]
-fn an_async_server_has_its_answers_computed_and_a_client_that_goes_cancels_its_job() {
+fn an_async_server_computes_in_tasks_and_a_client_that_goes_cancels_its_job() {
     within(|| {
         let (ours, theirs) = (runtime(2), tokio_runtime());
         let jobs = Arc::new(Jobs::default());
@@ -148,7 +148,7 @@ fn an_async_server_has_its_answers_computed_and_a_client_that_goes_cancels_its_j
                 stream.write_u64(steps).await.unwrap();
                 stream
             };
-            // Two that have no end, and go.
+            // Two clients ask for endless jobs, and go.
             let endless = [ask(u64::MAX).await, ask(u64::MAX).await];
             while jobs.begun.load(Ordering::Acquire) < 2 {
                 tokio::time::sleep(Duration::from_millis(1)).await;
@@ -164,54 +164,44 @@ fn an_async_server_has_its_answers_computed_and_a_client_that_goes_cancels_its_j
 }
 
 #[test]
-fn their_tasks_ours_and_threads_share_primitives() {
+fn tokio_tasks_cygnet_tasks_and_threads_share_primitives() {
     with_each(|rt| {
         let theirs = tokio_runtime();
         let shared = Arc::new((Mutex::new(0), Semaphore::new(2), Event::new()));
         let count = 200;
-        let asynchronous: Vec<_> = (0..4)
-            .map(|_| {
-                let shared = Arc::clone(&shared);
-                theirs.spawn(async move {
-                    shared.2.wait_async().await.unwrap();
-                    for _ in 0..count {
-                        let _permit = shared.1.acquire_async(1).await.unwrap();
-                        *shared.0.lock_async().await += 1;
-                    }
-                })
-            })
-            .collect();
-        let visit = {
-            let shared = Arc::clone(&shared);
-            move || {
-                shared.2.wait().unwrap();
-                for _ in 0..count {
-                    let _permit = shared.1.acquire().unwrap();
-                    *shared.0.lock().unwrap() += 1;
-                }
+        let visit_async = |shared: Arc<(Mutex<i32>, Semaphore, Event)>| async move {
+            shared.2.wait_async().await.unwrap();
+            for _ in 0..count {
+                let _permit = shared.1.acquire_async(1).await.unwrap();
+                *shared.0.lock_async().await += 1;
             }
         };
-        let tasks: Vec<_> = (0..4).map(|_| rt.spawn(visit.clone())).collect();
+        let asynchronous = [(); 4].map(|()| theirs.spawn(visit_async(shared.clone())));
+        let ours = shared.clone();
+        let visit = move || {
+            ours.2.wait().unwrap();
+            for _ in 0..count {
+                let _permit = ours.1.acquire().unwrap();
+                *ours.0.lock().unwrap() += 1;
+            }
+        };
+        let tasks = [(); 4].map(|()| rt.spawn(visit.clone()));
         let thread = std::thread::spawn(visit);
         shared.2.set();
         tasks.into_iter().for_each(|task| task.join().unwrap());
         thread.join().unwrap();
-        theirs.block_on(async {
-            for task in asynchronous {
-                task.await.unwrap();
-            }
-        });
+        asynchronous.into_iter().for_each(|task| theirs.block_on(task).unwrap());
         assert_eq!(*shared.0.lock().unwrap(), 9 * count);
         assert_eq!(shared.1.available_permits(), 2);
     });
 }
 
 #[test]
-fn their_tasks_wait_by_our_clock() {
+fn tokio_tasks_wait_by_the_clock_of_cygnet() {
     with_each(|rt| {
         let (handle, short, long) =
             (rt.handle(), Duration::from_millis(1), Duration::from_secs(3600));
-        // It has no clock of its own.
+        // This runtime of tokio has no clock of its own.
         let theirs = Builder::new_multi_thread().worker_threads(2).build().unwrap();
         theirs.block_on(async {
             let mut ticks = handle.interval(short);

@@ -1,11 +1,11 @@
 //! Parallel loops that end early, by a hit, a cancellation or a panic, and the values that they
 //! drop then.
 
-use crate::cancelled_meanwhile;
 use crate::common::drops::Guard;
 use crate::common::{
     self, Drops, panic_of, scaled, spin_until, task_on, task_on_each, task_on_each_and_many, within,
 };
+use crate::{Active, cancelled_meanwhile};
 use cygnet::par::{IntoSource, Source};
 use cygnet::{Cancelled, par, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -115,21 +115,14 @@ fn a_panic_stops_other_workers_and_drops_each_result_once() {
 fn a_panic_is_thrown_after_the_last_call_has_ended() {
     task_on_each(|| {
         for _ in 0..scaled(100) {
-            let active = AtomicUsize::new(0);
+            let active = Active::default();
             let text = panic_of(|| {
                 par::for_each(0..=u64::MAX, |n| {
-                    active.fetch_add(1, Ordering::SeqCst);
-                    let bad = n % 1_000 == 500;
-                    if bad {
-                        active.fetch_sub(1, Ordering::SeqCst);
-                        panic!("stop");
-                    }
-                    std::hint::black_box(n);
-                    common::spin_loop();
-                    active.fetch_sub(1, Ordering::SeqCst);
+                    assert!(n % 1_000 != 500, "stop");
+                    active.during(common::spin_loop);
                 })
             });
-            assert_eq!((text.as_str(), active.into_inner()), ("stop", 0));
+            assert_eq!((text.as_str(), active.count()), ("stop", 0));
         }
     });
 }
@@ -278,18 +271,17 @@ fn a_panic_of_identity_on_another_worker_stops_the_first_one() {
 fn a_cancelled_loop_ends_with_an_error_after_its_last_call() {
     for workers in [1, 2, 3, 8, 64] {
         within(move || {
-            let (result, active) = cancelled_meanwhile(workers, |meanwhile| {
-                let active = AtomicUsize::new(0);
-                let result = par::for_each(0..=u64::MAX, |n| {
-                    active.fetch_add(1, Ordering::SeqCst);
-                    meanwhile.begins();
-                    std::hint::black_box(n);
-                    common::spin_loop();
-                    active.fetch_sub(1, Ordering::SeqCst);
+            let ended = cancelled_meanwhile(workers, |meanwhile| {
+                let active = Active::default();
+                let result = par::for_each(0..=u64::MAX, |_| {
+                    active.during(|| {
+                        meanwhile.begins();
+                        common::spin_loop();
+                    });
                 });
-                (result, active.into_inner())
+                (result.is_err(), active.count())
             });
-            assert_eq!((result.is_err(), active), (true, 0));
+            assert_eq!(ended, (true, 0));
         });
     }
 }

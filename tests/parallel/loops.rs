@@ -10,8 +10,7 @@ use crate::common::{
 use cygnet::coroutine::Coroutine;
 use cygnet::par::{self, IntoSource, Source};
 use cygnet::{scope, spawn, yield_now};
-use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Sizes with and without whole halves, below and above the first chunks.
@@ -265,30 +264,22 @@ fn several_workers_share_a_loop_of_few_long_items() {
 #[test]
 fn ready_coroutines_get_through_during_a_loop() {
     task_on(&[1], || {
-        let steps = Rc::new(Cell::new(0));
-        let counted = AtomicU64::new(0);
-        let walker = cygnet::spawn_local({
-            let steps = steps.clone();
-            let counted: *const AtomicU64 = &counted;
-            let counted = counted.expose_provenance();
-            move || {
-                for _ in 0..50 {
-                    steps.set(steps.get() + 1);
-                    // SAFETY: `counted` lives until this task has been joined.
-                    let counted =
-                        unsafe { &*std::ptr::with_exposed_provenance::<AtomicU64>(counted) };
-                    counted.fetch_add(1, Ordering::Relaxed);
-                    yield_now().unwrap();
-                }
+        let steps = Arc::new(AtomicU64::new(0));
+        let taken = steps.clone();
+        // A local task stays on the worker of the loop.
+        let walker = cygnet::spawn_local(move || {
+            for _ in 0..50 {
+                taken.fetch_add(1, Ordering::Relaxed);
+                yield_now().unwrap();
             }
         });
-        while steps.get() == 0 {
+        while steps.load(Ordering::Relaxed) == 0 {
             yield_now().unwrap();
         }
         // This loop ends only if the coroutine goes on.
         let through = |_: u64| {
             common::spin_loop();
-            counted.load(Ordering::Relaxed) == 50
+            steps.load(Ordering::Relaxed) == 50
         };
         assert_eq!(par::any(0..=u64::MAX, through), Ok(true));
         walker.join().unwrap();

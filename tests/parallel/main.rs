@@ -12,9 +12,26 @@ mod sort;
 
 use common::{eventually, mpsc, runtime, spin_until};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// What a body and its canceller tell each other.
+/// Counts the calls that are under way.
+#[derive(Default)]
+struct Active(AtomicUsize);
+
+impl Active {
+    fn during<R>(&self, call: impl FnOnce() -> R) -> R {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let result = call();
+        self.0.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// Signals between a body and its canceller.
 #[derive(Default)]
 struct Meanwhile {
     begun: AtomicBool,

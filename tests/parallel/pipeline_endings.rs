@@ -1,9 +1,9 @@
 //! Pipelines that end early, by errors, panics or cancellation, and the values that they drop then.
 
-use crate::cancelled_meanwhile;
 use crate::common::{
     self, Drops, WORKERS, panic_of, scaled, task_on_each, task_on_each_and_many, within,
 };
+use crate::{Active, cancelled_meanwhile};
 use cygnet::sync::Event;
 use cygnet::{Cancelled, JoinError, TaskError, checkpoint, park, pipeline, sleep, spawn, timeout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -58,42 +58,43 @@ fn an_ordered_stage_has_seen_all_items_before_its_error_and_none_after() {
 fn no_step_begins_after_an_error_has_been_returned_and_all_have_ended() {
     task_on_each(|| {
         for _ in 0..scaled(50) {
-            let active = AtomicUsize::new(0);
+            let active = Active::default();
             let result = pipeline(0_u64..)
                 .try_parallel(|n| {
-                    active.fetch_add(1, Ordering::SeqCst);
-                    common::spin_loop();
-                    active.fetch_sub(1, Ordering::SeqCst);
+                    active.during(common::spin_loop);
                     if n % 100 == 50 { Err(n) } else { Ok(()) }
                 })
                 .try_run();
             assert_eq!(result.unwrap_err().into_failed().unwrap() % 100, 50);
-            assert_eq!(active.into_inner(), 0);
+            assert_eq!(active.count(), 0);
         }
     });
 }
 
 #[test]
-fn an_error_cuts_the_waits_of_other_steps_short() {
-    task_on_each(|| {
-        let (waits, cut) = (Event::new(), AtomicUsize::new(0));
-        let result = pipeline(0..2)
-            .try_parallel(|n| {
-                if n == 0 {
-                    waits.set();
-                    // Only the cancellation ends this wait.
-                    cut.fetch_add(usize::from(park().is_err()), Ordering::SeqCst);
-                    return Ok(());
-                }
-                waits.wait().unwrap();
-                Err("the second")
-            })
-            .try_run();
-        assert!(matches!(result, Err(TaskError::Failed("the second"))));
-        assert_eq!(cut.into_inner(), 1);
-        // The calling task is not cancelled.
-        checkpoint().unwrap();
-    });
+fn an_error_cuts_the_waits_of_other_steps_short_and_is_returned_although_they_panic() {
+    for panics in [false, true] {
+        task_on_each(|| {
+            let (waits, cut) = (Event::new(), AtomicUsize::new(0));
+            let result = pipeline(0..2)
+                .try_parallel(|n| {
+                    if n == 0 {
+                        waits.set();
+                        // Only the cancellation ends this wait.
+                        cut.fetch_add(usize::from(park().is_err()), Ordering::SeqCst);
+                        assert!(!panics, "after the wait");
+                        return Ok(());
+                    }
+                    waits.wait().unwrap();
+                    Err("the second")
+                })
+                .try_run();
+            assert!(matches!(result, Err(TaskError::Failed("the second"))));
+            assert_eq!(cut.into_inner(), 1);
+            // The calling task is not cancelled.
+            checkpoint().unwrap();
+        });
+    }
 }
 
 #[test]
@@ -101,17 +102,17 @@ fn a_panic_in_a_stage_is_thrown_after_the_last_step_and_items_are_dropped_once()
     task_on_each_and_many(|| {
         for bad in [0, 1, 5, 77] {
             for kind in 0..3 {
-                let (drops, active) = (Drops::new(), AtomicUsize::new(0));
+                let (drops, active) = (Drops::new(), Active::default());
                 let source = (0..1_000).map(|n| (n, drops.guard()));
                 let fail = |item: (usize, _)| {
                     assert!(item.0 != bad, "item {}", item.0);
                     item
                 };
                 let count = |item| {
-                    active.fetch_add(1, Ordering::SeqCst);
-                    common::spin_loop();
-                    drop(item);
-                    active.fetch_sub(1, Ordering::SeqCst);
+                    active.during(|| {
+                        common::spin_loop();
+                        drop(item);
+                    });
                 };
                 let begun = pipeline(source).in_flight(9);
                 let text = panic_of(|| match kind {
@@ -120,7 +121,7 @@ fn a_panic_in_a_stage_is_thrown_after_the_last_step_and_items_are_dropped_once()
                     _ => begun.ordered(fail).parallel(count).run(),
                 });
                 assert_eq!(text, format!("item {bad}"));
-                assert_eq!((drops.left(), active.into_inner()), (0, 0));
+                assert_eq!((drops.left(), active.count()), (0, 0));
             }
         }
     });
@@ -147,25 +148,6 @@ fn one_of_several_panics_is_thrown() {
         let mut sum = 0;
         pipeline(0..4).ordered(|n| sum += n).run().unwrap();
         assert_eq!(sum, 6);
-    });
-}
-
-#[test]
-fn the_first_error_is_returned_although_steps_that_it_cuts_short_panic() {
-    task_on_each(|| {
-        let waits = Event::new();
-        let result = pipeline(0..2)
-            .try_parallel(|n| {
-                if n == 0 {
-                    waits.set();
-                    park().unwrap();
-                    return Ok(());
-                }
-                waits.wait().unwrap();
-                Err("first")
-            })
-            .try_run();
-        assert!(matches!(result, Err(TaskError::Failed("first"))));
     });
 }
 

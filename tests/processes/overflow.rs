@@ -7,9 +7,9 @@
 
 use crate::common::{rerun, runtime};
 use cygnet::coroutine::Coroutine;
-use cygnet::{Runtime, Task, spawn, task, yield_now};
+use cygnet::{Builder, JoinError, Runtime, Task, spawn, spawn_migratable, task, yield_now};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitStatus, Output};
+use std::process::ExitStatus;
 
 /// An address that is not mapped.
 const WILD: usize = 0x1000;
@@ -53,9 +53,9 @@ fn plain_segv() {
 /// Runs the calling test again for each case, in a process that calls the case's function. `show`
 /// is given the case's expectation, how the process ended, and its standard error.
 #[track_caller]
-fn in_child<T: Copy>(cases: &[(&str, fn(), T)], show: impl Fn(T, ExitStatus, String)) {
+fn in_child<F: Fn(), T>(cases: &[(&str, F, T)], show: impl Fn(&T, ExitStatus, String)) {
     let role = rerun::role();
-    for &(case, fault, expected) in cases {
+    for (case, fault, expected) in cases {
         match &role {
             Some(role) if role == case => {
                 fault();
@@ -63,72 +63,14 @@ fn in_child<T: Copy>(cases: &[(&str, fn(), T)], show: impl Fn(T, ExitStatus, Str
             }
             Some(_) => {}
             None => {
-                let Output { status, stdout, stderr } = rerun::rerun(rerun::test_of(&show), case);
-                assert!(!String::from_utf8_lossy(&stdout).contains("came back"), "{case}");
+                let output = rerun::rerun(rerun::test_of(&show), case);
+                assert!(!String::from_utf8_lossy(&output.stdout).contains("came back"), "{case}");
                 println!("{case}");
-                show(expected, status, String::from_utf8_lossy(&stderr).into_owned());
+                show(expected, output.status, String::from_utf8_lossy(&output.stderr).into_owned());
             }
         }
     }
 }
-
-const USUAL: usize = 64 << 10;
-
-/// Overflows: how the report names the task, and the size of its stack.
-const OVERFLOWS: [(&str, fn(), (&str, usize)); 7] = [
-    ("nameless", || drop(runtime(1).block_on(|| spawn(|| recurse(0)).join())), ("", USUAL)),
-    (
-        "nameless, of many workers",
-        || {
-            drop(runtime(8).block_on(|| {
-                let tasks: Vec<_> = (0..8).map(|_| spawn(|| yield_now().is_ok())).collect();
-                tasks.into_iter().for_each(|task| drop(task.join()));
-                spawn(|| recurse(0)).join()
-            }))
-        },
-        ("", USUAL),
-    ),
-    ("named", || drop(runtime(2).block_on(|| spawn_parser().join())), (" \"parser\"", USUAL)),
-    (
-        "after a wait",
-        || {
-            drop(runtime(2).block_on(|| {
-                let task = task().name("woken").spawn(|| {
-                    (0..100).for_each(|_| yield_now().unwrap());
-                    recurse(0)
-                });
-                yield_now().unwrap();
-                task.join()
-            }))
-        },
-        (" \"woken\"", USUAL),
-    ),
-    (
-        "of the task's own size",
-        || {
-            let task = || task().name("roomy").stack_size(1 << 20).unwrap();
-            drop(runtime(2).block_on(|| task().spawn(|| recurse(0)).join()))
-        },
-        (" \"roomy\"", 1 << 20),
-    ),
-    (
-        "of the builder's size",
-        || {
-            let rt = Runtime::builder().workers(1).stack_size(256 << 10).build().unwrap();
-            rt.block_on(|| recurse(0));
-        },
-        ("", 256 << 10),
-    ),
-    (
-        "migratable",
-        || {
-            // SAFETY: it holds nothing over a suspension.
-            let task = || unsafe { cygnet::spawn_migratable(|| recurse(0)) };
-            drop(runtime(2).block_on(|| task().join()))
-        },
-        ("", USUAL),
-    ),
-];
 
 const PARSER_LINE: u32 = line!() + 2;
 fn spawn_parser() -> Task<u64> {
@@ -137,14 +79,69 @@ fn spawn_parser() -> Task<u64> {
 
 #[test]
 fn an_overflow_is_reported_with_name_place_size_and_knob() {
-    in_child(&OVERFLOWS, |(name, size), status, said| {
+    /// Workers, the size of stacks if it is not the usual one, and a call that overflows. Then the
+    /// name and the size in the report.
+    type Case = (&'static str, usize, Option<usize>, fn() -> JoinResult, &'static str, usize);
+    type JoinResult = Result<u64, JoinError>;
+    const USUAL: usize = 64 << 10;
+    const LARGE: usize = 256 << 10;
+    let cases: [Case; 7] = [
+        ("nameless", 1, None, || spawn(|| recurse(0)).join(), "", USUAL),
+        (
+            "nameless, of many workers",
+            8,
+            None,
+            || {
+                let tasks: Vec<_> = (0..8).map(|_| spawn(|| yield_now().is_ok())).collect();
+                tasks.into_iter().for_each(|task| drop(task.join()));
+                spawn(|| recurse(0)).join()
+            },
+            "",
+            USUAL,
+        ),
+        ("named", 2, None, || spawn_parser().join(), " \"parser\"", USUAL),
+        (
+            "after a wait",
+            2,
+            None,
+            || {
+                let task = task().name("woken").spawn(|| {
+                    (0..100).for_each(|_| yield_now().unwrap());
+                    recurse(0)
+                });
+                yield_now().unwrap();
+                task.join()
+            },
+            " \"woken\"",
+            USUAL,
+        ),
+        (
+            "of the task's own size",
+            2,
+            None,
+            || task().name("roomy").stack_size(1 << 20).unwrap().spawn(|| recurse(0)).join(),
+            " \"roomy\"",
+            1 << 20,
+        ),
+        ("of the builder's size", 1, Some(LARGE), || Ok(recurse(0)), "", LARGE),
+        // SAFETY: it holds nothing over a suspension.
+        ("migratable", 2, None, || unsafe { spawn_migratable(|| recurse(0)) }.join(), "", USUAL),
+    ];
+    let cases = cases.map(|(case, workers, stack, overflow, name, size)| {
+        let fault = move || {
+            let builder = stack.into_iter().fold(Runtime::builder(), Builder::stack_size);
+            drop(builder.workers(workers).build().unwrap().block_on(overflow));
+        };
+        (case, fault, (name, size))
+    });
+    in_child(&cases, |(name, size), status, said| {
         assert_eq!(status.signal(), Some(libc::SIGABRT), "{said}");
         assert!(said.contains(&format!("cygnet: task{name} (id ")), "{said}");
         assert!(said.contains(&format!(", spawned at {}:", file!())), "{said}");
         assert!(said.contains(&format!("has overflowed its stack of {size} bytes")), "{said}");
         assert!(said.contains("Builder::stack_size or TaskBuilder::stack_size"), "{said}");
         assert_eq!(said.matches("has overflowed").count(), 1, "{said}");
-        if name == " \"parser\"" {
+        if *name == " \"parser\"" {
             let place = said.split(", spawned at ").nth(1).and_then(|rest| rest.split(')').next());
             let parser = format!("{}:{PARSER_LINE}:", file!());
             let column = place.and_then(|place| place.strip_prefix(&parser));
@@ -156,51 +153,49 @@ fn an_overflow_is_reported_with_name_place_size_and_knob() {
 /// A coroutine runs where it is resumed, and keeps no place.
 #[test]
 fn a_coroutine_s_overflow_is_reported_without_a_place() {
-    fn overflow() {
+    let overflow = || {
         let coroutine = Coroutine::<(), (), u64>::new(|_, ()| recurse(0));
         assert!(coroutine.resume(()).is_err());
-    }
-    let case = ("in a coroutine", (|| runtime(1).block_on(overflow)) as fn(), ());
-    in_child(&[case], |(), _, said| {
+    };
+    in_child(&[("in a coroutine", || runtime(1).block_on(overflow), ())], |(), _, said| {
         assert!(said.contains("cygnet: coroutine (id ") && !said.contains("spawned at"), "{said}");
     });
 }
 
 #[test]
 fn a_bare_thread_s_overflow_is_not_called_a_task_s() {
-    fn overflow() {
+    let overflow = || {
         let _rt = runtime(2);
         let bare = std::thread::Builder::new().name("bare".into());
         let _ = bare.spawn(|| recurse(0)).unwrap().join();
-    }
-    let case = ("a foreign thread", overflow as fn(), ());
-    in_child(&[case], |(), status, said| {
+    };
+    in_child(&[("a foreign thread", overflow, ())], |(), status, said| {
         assert_eq!(status.signal(), Some(libc::SIGABRT), "{said}");
         assert!(said.contains("has overflowed its stack"), "{said}");
         assert!(!said.contains("cygnet: task"), "{said}");
     });
 }
 
+fn fault_in_a_task() {
+    runtime(2).block_on(touch_wild_address);
+}
+
+fn fault_on_a_thread() {
+    let _rt = runtime(2);
+    touch_wild_address();
+}
+
+fn fault_after_the_runtime() {
+    drop(runtime(2));
+    touch_wild_address();
+}
+
 #[test]
 fn a_fault_elsewhere_reaches_the_handler_that_was_installed_before() {
     let cases: [(&str, fn(), ()); 3] = [
-        ("in a task", || runtime(2).block_on(touch_wild_address), ()),
-        (
-            "on a thread",
-            || {
-                let _rt = runtime(2);
-                touch_wild_address();
-            },
-            (),
-        ),
-        (
-            "after the runtime",
-            || {
-                drop(runtime(2));
-                touch_wild_address();
-            },
-            (),
-        ),
+        ("in a task", fault_in_a_task, ()),
+        ("on a thread", fault_on_a_thread, ()),
+        ("after the runtime", fault_after_the_runtime, ()),
     ];
     if rerun::role().is_some() {
         install_earlier_handler();
@@ -213,17 +208,12 @@ fn a_fault_elsewhere_reaches_the_handler_that_was_installed_before() {
 
 #[test]
 fn without_a_handler_or_a_report_a_fault_ends_the_process_as_ever() {
-    let cases: [(&str, fn(), ()); 2] = [
-        ("a fault elsewhere", || runtime(2).block_on(touch_wild_address), ()),
-        (
-            "an overflow without the report",
-            || {
-                let builder = Runtime::builder().workers(1).overflow_report(false);
-                builder.build().unwrap().block_on(|| recurse(0));
-            },
-            (),
-        ),
-    ];
+    fn overflow_without_a_report() {
+        let builder = Runtime::builder().workers(1).overflow_report(false);
+        builder.build().unwrap().block_on(|| recurse(0));
+    }
+    let cases: [(&str, fn(), ()); 2] =
+        [("elsewhere", fault_in_a_task, ()), ("unreported", overflow_without_a_report, ())];
     if rerun::role().is_some() {
         plain_segv();
     }

@@ -1,5 +1,5 @@
-//! Tests in simulation. With `CYGNET_SIM_SEEDS` each test is run by about that many seeds, instead of
-//! once on real threads:
+//! Tests in simulation. With `CYGNET_SIM_SEEDS` each test is run by about that many seeds, instead
+//! of once on real threads:
 //!
 //! | variable | |
 //! | --- | --- |

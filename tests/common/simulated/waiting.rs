@@ -1,5 +1,5 @@
-//! Locks and channels of tests, as in `std`. Waits park by `sim::thread`, so they work for real threads
-//! and for virtual ones.
+//! Locks and channels of tests, as in `std`. Waits park by `sim::thread`, so they work for real
+//! threads and for virtual ones.
 
 use cygnet::sim::{now, thread};
 use std::sync::{LockResult, MutexGuard, PoisonError, TryLockError, TryLockResult};
@@ -54,7 +54,8 @@ impl<T> Watched<T> {
     }
 }
 
-/// As `std::sync::Mutex`, which may be held while other virtual threads run: a waiter lets them run.
+/// As `std::sync::Mutex`, which may be held while other virtual threads run: a waiter lets them
+/// run.
 #[derive(Default, Debug)]
 pub(crate) struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 
