@@ -6,8 +6,8 @@ use crate::common::{
     with_each, within,
 };
 use cygnet::{
-    JoinError, LocalTask, Runtime, Task, YieldTo, park, scope, shield, spawn, spawn_local,
-    spawn_migratable, yield_now, yield_to,
+    JoinError, LocalTask, PanicReport, Runtime, Task, YieldTo, park, scope, shield, spawn,
+    spawn_local, spawn_migratable, yield_now, yield_to,
 };
 use std::any::Any;
 use std::cell::Cell;
@@ -29,18 +29,20 @@ impl Drop for Bomb {
     }
 }
 
-/// A runtime that keeps what its hook for unseen panics is told.
-fn telling(workers: usize) -> (Runtime, Arc<Mutex<Vec<String>>>) {
+/// Runs `f` in a task of a runtime, and ends the runtime. Returns the outcome of the task, and the
+/// messages of the panics that the runtime's hook was told.
+fn told_to_hook(workers: usize, f: impl FnOnce() + Send) -> (Result<(), JoinError>, Vec<String>) {
     let told = Arc::new(Mutex::new(Vec::new()));
-    let rt = Runtime::builder()
-        .workers(workers)
-        .on_panic({
-            let told = told.clone();
-            move |report| told.lock().unwrap().push(report.message().to_owned())
-        })
-        .build()
-        .unwrap();
-    (rt, told)
+    let tells = told.clone();
+    let hook = move |report: &PanicReport<'_>| {
+        tells.lock().unwrap().push(report.message().to_owned());
+    };
+    let rt = Runtime::builder().workers(workers).on_panic(hook).build().unwrap();
+    let outcome = rt.try_block_on(f);
+    drop(rt);
+    let mut told = std::mem::take(&mut *told.lock().unwrap());
+    told.sort_unstable();
+    (outcome, told)
 }
 
 #[test]
@@ -55,26 +57,22 @@ fn a_panic_in_the_drop_of_captures_that_were_used_is_the_tasks_panic() {
 #[test]
 fn a_panic_in_the_drop_of_captures_that_were_never_used_is_told_to_the_hook() {
     within(|| {
-        let (rt, told) = telling(1);
-        rt.block_on(|| {
+        let (outcome, told) = told_to_hook(1, || {
             let bomb = Bomb("unused");
             // Cancelled before its start.
-            drop(spawn(move || {
-                let _bomb = &bomb;
-            }));
+            drop(spawn(move || drop(bomb)));
             yield_now().unwrap();
         });
-        drop(rt);
-        assert_eq!(*told.lock().unwrap(), ["unused"]);
+        assert!(outcome.is_ok());
+        assert_eq!(told, ["unused"]);
     });
 }
 
 #[test]
 fn a_panic_in_the_drop_of_a_result_that_is_not_taken_is_told_to_the_hook() {
     within(|| {
-        let (rt, told) = telling(2);
-        rt.block_on(|| {
-            // Let go of before the end, and after it.
+        let (outcome, told) = told_to_hook(2, || {
+            // One handle goes before the end of its task, the other one after it.
             spawn(|| Bomb("early")).detach();
             let task = spawn(|| Bomb("late"));
             while !task.is_finished() {
@@ -82,10 +80,8 @@ fn a_panic_in_the_drop_of_a_result_that_is_not_taken_is_told_to_the_hook() {
             }
             drop(task);
         });
-        drop(rt);
-        let mut told = told.lock().unwrap();
-        told.sort_unstable();
-        assert_eq!(*told, ["early", "late"]);
+        assert!(outcome.is_ok());
+        assert_eq!(told, ["early", "late"]);
     });
 }
 
@@ -418,41 +414,41 @@ fn far_down(f: impl FnOnce(&cygnet::Scope<'_, '_>)) {
 /// dropped. A join drops the value: another task makes it, and that child cuts it short.
 #[test]
 fn a_panic_in_a_drop_by_a_join_after_the_end_of_the_scope_goes_to_the_hook() {
+    let body = || {
+        let (joins, drops) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let is_over = Rc::new(Cell::new(false));
+        let place: Rc<Cell<Option<LocalTask<Slow>>>> = Rc::default();
+        let (theirs, begins) = (Rc::clone(&place), Arc::clone(&joins));
+        let joining = spawn_local(move || {
+            loop {
+                if let Some(local) = theirs.take() {
+                    begins.store(true, Ordering::Release);
+                    return local.join().is_ok();
+                }
+                yield_now().unwrap();
+            }
+        });
+        let joiner = joining.cancel_handle();
+        far_down(|_| {
+            let value = Slow { drops: Arc::clone(&drops), may_panic: Rc::clone(&is_over) };
+            place.set(Some(spawn_local(move || {
+                spawn(move || {
+                    common::give_way_until(|| joins.load(Ordering::Acquire));
+                    joiner.cancel("enough");
+                    yield_until(&drops);
+                })
+                .detach();
+                value
+            })));
+        });
+        is_over.set(true);
+        assert!(!joining.join().unwrap(), "its value is dropped by the join");
+    };
     for workers in common::WORKERS {
         within(|| {
-            let (rt, told) = telling(workers);
-            rt.block_on(|| {
-                let (joins, drops) = (Arc::new(AtomicBool::new(false)), Arc::default());
-                let is_over = Rc::new(Cell::new(false));
-                let place: Rc<Cell<Option<LocalTask<Slow>>>> = Rc::default();
-                let (theirs, begins) = (Rc::clone(&place), Arc::clone(&joins));
-                let joining = spawn_local(move || {
-                    loop {
-                        if let Some(local) = theirs.take() {
-                            begins.store(true, Ordering::Release);
-                            return local.join().is_ok();
-                        }
-                        yield_now().unwrap();
-                    }
-                });
-                let joiner = joining.cancel_handle();
-                far_down(|_| {
-                    let value = Slow { drops: Arc::clone(&drops), may_panic: Rc::clone(&is_over) };
-                    place.set(Some(spawn_local(move || {
-                        spawn(move || {
-                            common::give_way_until(|| joins.load(Ordering::Acquire));
-                            joiner.cancel("enough");
-                            yield_until(&drops);
-                        })
-                        .detach();
-                        value
-                    })));
-                });
-                is_over.set(true);
-                assert!(!joining.join().unwrap(), "its value is dropped by the join");
-            });
-            drop(rt);
-            assert_eq!(*told.lock().unwrap(), ["slow"]);
+            let (outcome, told) = told_to_hook(workers, body);
+            outcome.unwrap();
+            assert_eq!(told, ["slow"]);
         });
     }
 }
@@ -460,33 +456,32 @@ fn a_panic_in_a_drop_by_a_join_after_the_end_of_the_scope_goes_to_the_hook() {
 /// The handle is dropped in the scope, which waits for the child.
 #[test]
 fn a_panic_in_the_drop_of_a_local_tasks_result_surfaces_from_the_scope_around() {
+    let body = || {
+        let [begun, may_end] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let drops = Arc::default();
+        let value = Slow { drops: Arc::clone(&drops), may_panic: Rc::new(Cell::new(true)) };
+        scope(|_| {
+            let (until, begins) = (Arc::clone(&may_end), Arc::clone(&begun));
+            let local = spawn_local(move || {
+                spawn(move || {
+                    begins.store(true, Ordering::Release);
+                    yield_until(&until);
+                })
+                .detach();
+                value
+            });
+            // The local task has spawned the child, and returns without a wait, here.
+            common::give_way_until(|| begun.load(Ordering::Acquire));
+            drop(local);
+            assert!(drops.load(Ordering::Acquire), "it is dropped at home, and at once");
+            may_end.store(true, Ordering::Release);
+        });
+    };
     for workers in common::WORKERS {
         within(|| {
-            let (rt, told) = telling(workers);
-            let error = rt.try_block_on(|| {
-                let [begun, may_end] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-                let drops = Arc::default();
-                let value = Slow { drops: Arc::clone(&drops), may_panic: Rc::new(Cell::new(true)) };
-                scope(|_| {
-                    let (until, begins) = (Arc::clone(&may_end), Arc::clone(&begun));
-                    let local = spawn_local(move || {
-                        spawn(move || {
-                            begins.store(true, Ordering::Release);
-                            yield_until(&until);
-                        })
-                        .detach();
-                        value
-                    });
-                    // The local task has spawned the child, and returns without a wait, here.
-                    common::give_way_until(|| begun.load(Ordering::Acquire));
-                    drop(local);
-                    assert!(drops.load(Ordering::Acquire), "it is dropped at home, and at once");
-                    may_end.store(true, Ordering::Release);
-                });
-            });
-            assert!(error.unwrap_err().to_string().contains("slow"));
-            drop(rt);
-            assert!(told.lock().unwrap().is_empty());
+            let (outcome, told) = told_to_hook(workers, body);
+            assert!(outcome.unwrap_err().to_string().contains("slow"));
+            assert!(told.is_empty());
         });
     }
 }

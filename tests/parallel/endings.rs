@@ -3,9 +3,9 @@
 
 use crate::common::drops::Guard;
 use crate::common::{
-    self, Drops, panic_of, scaled, spin_until, task_on, task_on_each, task_on_each_and_many, within,
+    self, Drops, MANY, panic_of, scaled, spin_until, task_on, task_on_each, task_on_each_and_many,
 };
-use crate::{Active, cancelled_meanwhile};
+use crate::{Active, Meanwhile, cancelled_meanwhile};
 use cygnet::par::{IntoSource, Source};
 use cygnet::{Cancelled, par, yield_now};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -269,53 +269,44 @@ fn a_panic_of_identity_on_another_worker_stops_the_first_one() {
 
 #[test]
 fn a_cancelled_loop_ends_with_an_error_after_its_last_call() {
-    for workers in [1, 2, 3, 8, 64] {
-        within(move || {
-            let ended = cancelled_meanwhile(workers, |meanwhile| {
-                let active = Active::default();
-                let result = par::for_each(0..=u64::MAX, |_| {
-                    active.during(|| {
-                        meanwhile.begins();
-                        common::spin_loop();
-                    });
-                });
-                (result.is_err(), active.count())
+    let run = |meanwhile: &Meanwhile| {
+        let active = Active::default();
+        let result = par::for_each(0..=u64::MAX, |_| {
+            active.during(|| {
+                meanwhile.begins();
+                common::spin_loop();
             });
-            assert_eq!(ended, (true, 0));
         });
-    }
+        (result.is_err(), active.count())
+    };
+    cancelled_meanwhile(&[1, 2, 3, 8, MANY], run, |ended| assert_eq!(ended, (true, 0)));
 }
 
 #[test]
 fn a_cancelled_loop_drops_its_results_and_the_items_not_taken() {
-    for workers in [1, 2, 8] {
-        within(move || {
-            let (made, drops) = (Arc::new(AtomicUsize::new(0)), Drops::new());
-            let result = cancelled_meanwhile(workers, {
-                let (made, drops) = (made.clone(), drops.clone());
-                move |meanwhile| {
-                    let guard = || {
-                        made.fetch_add(1, Ordering::Relaxed);
-                        drops.guard()
-                    };
-                    let items: Vec<_> = (0..10_000).map(|_| guard()).collect();
-                    // The first item of each part goes on until the cancellation is there.
-                    par::map_collect(items, |item| {
-                        meanwhile.begins();
-                        while !cygnet::is_cancelled() && made.load(Ordering::Relaxed) < 10_002 {
-                            guard();
-                            let _ = yield_now();
-                        }
-                        (item, guard())
-                    })
-                    .map(|made| made.len())
-                }
-            });
-            // With so few items the loop may have run to its end.
-            assert!(matches!(result, Err(Cancelled { .. }) | Ok(10_000)));
-            assert_eq!(made.load(Ordering::Relaxed), drops.count());
+    let run = |meanwhile: &Meanwhile| {
+        let (made, drops) = (AtomicUsize::new(0), Drops::new());
+        let guard = || {
+            made.fetch_add(1, Ordering::Relaxed);
+            drops.guard()
+        };
+        let items: Vec<_> = (0..10_000).map(|_| guard()).collect();
+        // The first item of each part goes on until the cancellation is there.
+        let result = par::map_collect(items, |item| {
+            meanwhile.begins();
+            while !cygnet::is_cancelled() && made.load(Ordering::Relaxed) < 10_002 {
+                guard();
+                let _ = yield_now();
+            }
+            (item, guard())
         });
-    }
+        (result.map(|results| results.len()), made.load(Ordering::Relaxed), drops.count())
+    };
+    cancelled_meanwhile(&[1, 2, 8], run, |(result, made, dropped)| {
+        // With so few items the loop may have run to its end.
+        assert!(matches!(result, Err(Cancelled { .. }) | Ok(10_000)));
+        assert_eq!(made, dropped);
+    });
 }
 
 /// Panics when it is dropped, if it is armed and its thread is not panicking.
@@ -346,58 +337,47 @@ fn a_hit_is_dropped_if_the_destructor_of_another_item_panics() {
 
 #[test]
 fn a_cancelled_loop_drops_each_result_if_the_destructor_of_one_panics() {
-    for workers in [2, 3, 8] {
-        within(move || {
-            let (made, drops) = (Arc::new(AtomicUsize::new(0)), Drops::new());
-            let text = cancelled_meanwhile(workers, {
-                let (made, drops) = (made.clone(), drops.clone());
-                move |meanwhile| {
-                    let caller = common::thread::current().id();
-                    let planted = AtomicBool::new(false);
-                    panic_of(|| {
-                        par::map_collect(0..10_000_000u32, |_| {
-                            let elsewhere = common::thread::current().id() != caller;
-                            let first = elsewhere && !planted.swap(true, Ordering::SeqCst);
-                            // The second half has a result by now, which must be dropped.
-                            if !elsewhere && planted.load(Ordering::SeqCst) {
-                                meanwhile.begins();
-                            }
-                            spin_until(|| elsewhere || planted.load(Ordering::SeqCst));
-                            if !first && !cygnet::is_cancelled() {
-                                let _ = yield_now();
-                            }
-                            made.fetch_add(1, Ordering::Relaxed);
-                            (drops.guard(), Bomb(first))
-                        })
-                    })
+    let run = |meanwhile: &Meanwhile| {
+        let (made, drops) = (AtomicUsize::new(0), Drops::new());
+        let caller = common::thread::current().id();
+        let planted = AtomicBool::new(false);
+        let text = panic_of(|| {
+            par::map_collect(0..10_000_000u32, |_| {
+                let elsewhere = common::thread::current().id() != caller;
+                let first = elsewhere && !planted.swap(true, Ordering::SeqCst);
+                // The second half has a result by now, which must be dropped.
+                if !elsewhere && planted.load(Ordering::SeqCst) {
+                    meanwhile.begins();
                 }
-            });
-            assert_eq!(text, "bomb");
-            assert_eq!(made.load(Ordering::Relaxed), drops.count());
+                spin_until(|| elsewhere || planted.load(Ordering::SeqCst));
+                if !first && !cygnet::is_cancelled() {
+                    let _ = yield_now();
+                }
+                made.fetch_add(1, Ordering::Relaxed);
+                (drops.guard(), Bomb(first))
+            })
         });
-    }
+        (text, made.into_inner(), drops.count())
+    };
+    cancelled_meanwhile(&[2, 3, 8], run, |(text, made, dropped)| {
+        assert_eq!((text.as_str(), made), ("bomb", dropped));
+    });
 }
 
 #[test]
 fn a_cancellation_reaches_parts_whose_caller_has_nothing_left_but_to_wait() {
-    for workers in [2, 3, 8] {
-        within(move || {
-            let result = cancelled_meanwhile(workers, |meanwhile| {
-                par::for_each(0..1_000_000, |n| match n {
-                    // The caller is through with its half when the other half has been taken.
-                    0 => {
-                        spin_until(|| meanwhile.begun.load(Ordering::SeqCst));
-                    }
-                    1..500_000 => {}
-                    _ => {
-                        meanwhile.begins();
-                        meanwhile.spin_until_cancelled();
-                    }
-                })
-            });
-            assert!(result.is_err());
-        });
-    }
+    let run = |meanwhile: &Meanwhile| {
+        par::for_each(0..1_000_000, |n| match n {
+            // The caller is through with its half when the other half has been taken.
+            0 => spin_until(|| meanwhile.begun.load(Ordering::SeqCst)),
+            1..500_000 => {}
+            _ => {
+                meanwhile.begins();
+                meanwhile.spin_until_cancelled();
+            }
+        })
+    };
+    cancelled_meanwhile(&[2, 3, 8], run, |result| assert!(result.is_err()));
 }
 
 #[test]

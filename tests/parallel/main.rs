@@ -10,7 +10,7 @@ mod pipeline_endings;
 mod places;
 mod sort;
 
-use common::{eventually, mpsc, runtime, spin_until};
+use common::{eventually, mpsc, runtime, spin_until, within};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -49,18 +49,24 @@ impl Meanwhile {
     }
 }
 
-/// Runs `body` in a task, cancels the task when the body has begun, and returns the body's result.
+/// With each of these numbers of workers: runs `body` in a task, cancels the task when the body has
+/// begun, and calls `check` with the result of the body.
 fn cancelled_meanwhile<T: Send + 'static>(
-    workers: usize,
-    body: impl FnOnce(&Meanwhile) -> T + Send + 'static,
-) -> T {
-    let rt = runtime(workers);
-    let meanwhile = Arc::new(Meanwhile::default());
-    let (sender, receiver) = mpsc::channel();
-    let theirs = meanwhile.clone();
-    let task = rt.spawn(move || sender.send(body(&theirs)).unwrap());
-    eventually("the body has begun", || meanwhile.begun.load(Ordering::SeqCst));
-    drop(task);
-    meanwhile.cancelled.store(true, Ordering::SeqCst);
-    receiver.recv().unwrap()
+    workers: &[usize],
+    body: fn(&Meanwhile) -> T,
+    check: impl Fn(T) + Sync,
+) {
+    for &workers in workers {
+        within(|| {
+            let rt = runtime(workers);
+            let meanwhile = Arc::new(Meanwhile::default());
+            let (sender, receiver) = mpsc::channel();
+            let theirs = meanwhile.clone();
+            let task = rt.spawn(move || sender.send(body(&theirs)).unwrap());
+            eventually("the body has begun", || meanwhile.begun.load(Ordering::SeqCst));
+            drop(task);
+            meanwhile.cancelled.store(true, Ordering::SeqCst);
+            check(receiver.recv().unwrap());
+        });
+    }
 }

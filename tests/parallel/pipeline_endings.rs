@@ -1,9 +1,7 @@
 //! Pipelines that end early, by errors, panics or cancellation, and the values that they drop then.
 
-use crate::common::{
-    self, Drops, WORKERS, panic_of, scaled, task_on_each, task_on_each_and_many, within,
-};
-use crate::{Active, cancelled_meanwhile};
+use crate::common::{self, Drops, WORKERS, panic_of, scaled, task_on_each, task_on_each_and_many};
+use crate::{Active, Meanwhile, cancelled_meanwhile};
 use cygnet::sync::Event;
 use cygnet::{Cancelled, JoinError, TaskError, checkpoint, park, pipeline, sleep, spawn, timeout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -210,26 +208,21 @@ fn destructors_of_items_may_panic_wherever_items_are_dropped() {
 
 #[test]
 fn a_cancelled_task_has_its_pipeline_cut_short() {
-    for workers in WORKERS {
-        within(move || {
-            let (result, left) = cancelled_meanwhile(workers, |meanwhile| {
-                let drops = Drops::new();
-                let result = pipeline((0..).map(|_| drops.guard()))
-                    .in_flight(5)
-                    .parallel(|item| {
-                        meanwhile.begins();
-                        // Cut short by the cancellation.
-                        assert!(sleep(Duration::from_secs(3_600)).is_err());
-                        item
-                    })
-                    .ordered(|_| panic!("no step begins"))
-                    .run();
-                (result, drops.left())
-            });
-            assert!(result.is_err());
-            assert_eq!(left, 0);
-        });
-    }
+    let run = |meanwhile: &Meanwhile| {
+        let drops = Drops::new();
+        let result = pipeline((0..).map(|_| drops.guard()))
+            .in_flight(5)
+            .parallel(|item| {
+                meanwhile.begins();
+                // Cut short by the cancellation.
+                assert!(sleep(Duration::from_secs(3_600)).is_err());
+                item
+            })
+            .ordered(|_| panic!("no step begins"))
+            .run();
+        (result.is_err(), drops.left())
+    };
+    cancelled_meanwhile(&WORKERS, run, |ended| assert_eq!(ended, (true, 0)));
 }
 
 #[test]

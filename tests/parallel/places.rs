@@ -46,7 +46,8 @@ fn while_unwinding(sum: Sum) -> u64 {
 
 #[test]
 fn loops_and_pipelines_run_to_their_ends_in_any_place_of_a_task() {
-    let places: [(&str, fn(Sum) -> u64); 3] = [
+    type Call = fn(Sum) -> u64;
+    let places: [(&str, Call); 3] = [
         ("inside no_suspend", |sum| no_suspend(sum)),
         ("in a destructor while unwinding", while_unwinding),
         ("in a bare coroutine", |sum| {

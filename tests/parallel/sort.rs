@@ -1,10 +1,10 @@
 //! The parallel sort beside std's: all shapes, comparisons that are no order, panics, cancellation.
 
-use crate::cancelled_meanwhile;
 use crate::common::{
     self, Drops, Random, emulated, eventually, panic_of, scaled, scaled_in_debug, spin_until,
     task_on, task_on_each, task_on_each_and_many, within,
 };
+use crate::{Meanwhile, cancelled_meanwhile};
 use cygnet::{Runtime, par};
 use std::cell::Cell;
 use std::cmp::{Ordering, Reverse};
@@ -255,23 +255,19 @@ fn an_uneven_sort_on_a_full_stack_goes_no_deeper_with_two_workers() {
 
 #[test]
 fn a_cancelled_sort_ends_with_an_error_and_a_permutation() {
-    for workers in [1, 2, 8] {
-        within(move || {
-            let ended = cancelled_meanwhile(workers, |meanwhile| {
-                let mut next = random(1);
-                let mut numbers: Vec<u64> = (0..4 * many()).map(|_| next()).collect();
-                let mut expected = numbers.clone();
-                let result = par::sort_unstable_by(&mut numbers, |a, b| {
-                    meanwhile.begins();
-                    // So pieces are left that must not be begun.
-                    meanwhile.spin_until_cancelled();
-                    a.cmp(b)
-                });
-                numbers.sort_unstable();
-                expected.sort_unstable();
-                (result.is_err(), numbers == expected)
-            });
-            assert_eq!(ended, (true, true));
+    let sort = |meanwhile: &Meanwhile| {
+        let mut next = random(1);
+        let mut numbers: Vec<u64> = (0..4 * many()).map(|_| next()).collect();
+        let mut expected = numbers.clone();
+        let result = par::sort_unstable_by(&mut numbers, |a, b| {
+            meanwhile.begins();
+            // So pieces are left that must not be begun.
+            meanwhile.spin_until_cancelled();
+            a.cmp(b)
         });
-    }
+        numbers.sort_unstable();
+        expected.sort_unstable();
+        (result.is_err(), numbers == expected)
+    };
+    cancelled_meanwhile(&[1, 2, 8], sort, |ended| assert_eq!(ended, (true, true)));
 }

@@ -21,9 +21,11 @@ fn nested(depth: usize, f: impl FnOnce() + Send + 'static) {
     }
 }
 
+type Ask = fn() -> bool;
+
 /// Ways to ask again in a task that was told of a cancel. They return whether each answer is the
 /// same.
-const ASKED_AGAIN: [(&str, fn() -> bool); 5] = [
+const ASKED_AGAIN: [(&str, Ask); 5] = [
     ("at once", || is_cancelled() && yield_now().is_err() && is_cancelled()),
     ("in a new scope", || {
         is_cancelled() && scope(|_| is_cancelled() && yield_now().is_err()) && is_cancelled()
