@@ -46,7 +46,7 @@ unsafe impl GlobalAlloc for Refusing {
 #[global_allocator]
 static ALLOCATOR: Refusing = Refusing;
 
-/// Spawns a task whose record the allocator refuses `times` times.
+/// Spawns a task, and has the allocator refuse its record `times` times.
 fn refused(times: u32) -> u64 {
     Runtime::builder().workers(1).build().unwrap().block_on(move || {
         // Records that are kept for later.

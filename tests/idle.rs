@@ -18,7 +18,7 @@ fn used(threads: &[(libc::pid_t, String)]) -> Vec<(u64, u64)> {
     threads.iter().map(|(id, _)| of(*id)).collect()
 }
 
-/// Starts tasks that wait for an item and for room in rings whose other ends are not used. They
+/// Starts tasks that wait for an item and for room in rings with unused other ends. They
 /// count themselves when they are cut short.
 fn wait_at_rings(rt: &Runtime, cut: &Arc<AtomicUsize>) -> Vec<(Producer<u8>, Stage<u8>)> {
     let of = |strategy| {

@@ -33,8 +33,8 @@ impl Round {
     }
 }
 
-/// Does a few random things, children and their children included, and returns a value whose drop
-/// counts.
+/// Does a few random things, with children and their children, and returns a guard that counts its
+/// drop.
 fn work(round: &Round, seed: u64, depth: u32) -> Guard {
     let mut random = Random(seed | 1);
     let mut children: Vec<Task<Guard>> = Vec::new();

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{scaled, within};
+use common::{scaled, spin_until, within};
 use cygnet::{Runtime, park, spawn, spawn_local, unparker, yield_now};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,9 +50,7 @@ fn busy_on_all_workers(rt: &Runtime) {
             let started = started.clone();
             rt.spawn(move || {
                 started.fetch_add(1, Ordering::Relaxed);
-                while started.load(Ordering::Relaxed) < workers {
-                    std::thread::yield_now();
-                }
+                spin_until(|| started.load(Ordering::Relaxed) >= workers);
             })
         })
         .collect();

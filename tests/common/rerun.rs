@@ -16,7 +16,7 @@ pub(crate) fn role() -> Option<String> {
     env::var(ROLE).ok()
 }
 
-/// The name of the test whose body is the closure `body`.
+/// The name of the test that the closure `body` is in.
 pub(crate) fn test_of<F>(_body: &F) -> &'static str {
     let path = std::any::type_name::<F>();
     let (_crate, test) = path.split_once("::").expect("a test is in a crate");

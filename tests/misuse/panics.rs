@@ -401,7 +401,7 @@ impl Drop for Slow {
     }
 }
 
-/// A scope whose frame lies below the frames of later calls, so that it could still be mistaken for
+/// A scope with a frame below the frames of later calls, so that it could still be mistaken for
 /// one of theirs.
 #[inline(never)]
 fn far_down(f: impl FnOnce(&cygnet::Scope<'_, '_>)) {

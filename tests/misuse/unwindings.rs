@@ -59,7 +59,7 @@ fn assert_all_cut_short(answers: &Answers, n: usize) {
     assert_eq!(answers.len(), n);
 }
 
-/// Things whose waits do not end before all of them have been waited for, even if another worker
+/// Waits for these do not end before all of them have been waited for, even if another worker
 /// has taken and cancelled a task.
 struct Awaited {
     task: Task<()>,

@@ -160,7 +160,8 @@ fn a_panic_of_identity_or_reduce_is_thrown() {
     });
 }
 
-/// A source whose methods, iterator and destructor count their calls, and panic in one of them.
+/// A source that counts the calls of its methods, iterator and destructor, and panics in one of
+/// them.
 struct Faulty<S> {
     items: Option<S>,
     calls: Arc<AtomicUsize>,

@@ -1,4 +1,4 @@
-//! Processes whose system calls a filter refuses. A filter stays, so each test installs it in a
+//! Processes with a filter that refuses system calls. A filter stays, so each test installs it in a
 //! process of its own.
 
 use crate::common::{emulated, in_child, in_own_process, runtime, with};

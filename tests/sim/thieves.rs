@@ -228,7 +228,7 @@ fn start_of_a_late_task(gap: Duration) -> Duration {
     })
 }
 
-/// A worker whose own task is woken each few microseconds takes its part of the other worker's
+/// A worker with a task that is woken each few microseconds takes its part of the other worker's
 /// tasks.
 #[test]
 fn a_worker_steals_between_wake_ups_of_its_own() {

@@ -76,7 +76,7 @@ pub(crate) fn check(part: usize, parts: usize, test: &dyn Fn()) {
         let (more, taken) = explore(next..next + some);
         (runs, steps) = (runs + more, steps + taken);
         (next, left) = (next + some, left - some);
-        // As many seeds as there is time for, with a look at the clock now and then.
+        // More seeds each time, as long as there is time, with a look at the clock in between.
         let each = started.elapsed().as_secs_f64() / runs as f64;
         let room = ((seconds - started.elapsed().as_secs_f64()) / each).clamp(1.0, 1_000.0);
         some = (some * 2).min(room as u64);
