@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{Drops, give_way_until, in_own_process, panic_of, runtime, task_on, within};
+use common::{Drops, give_way_until, in_own_process, in_task_with, panic_of, runtime, within};
 use cygnet::{blocking, no_suspend, park, spawn, yield_now};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -81,7 +81,7 @@ fn no_suspend_turns_a_suspension_in_an_initialiser_into_a_panic() {
             Precious::new()
         });
     }
-    task_on(&[1], || {
+    in_task_with(&[1], |_| {
         let said = panic_of(|| VALUE.with(|value| value.life().get()));
         assert!(said.contains("inside no_suspend"), "{said}");
     });
@@ -123,7 +123,7 @@ fn extents_that_are_not_nested_leave_the_address_of_a_value_that_has_gone() {
 
 #[test]
 fn no_suspend_turns_a_suspension_in_such_an_extent_into_a_panic() {
-    task_on(&[1], || {
+    in_task_with(&[1], |_| {
         let value = Precious::new();
         let said = panic_of(|| CONTEXT.set(&value, || no_suspend(|| yield_now().unwrap())));
         assert!(said.contains("inside no_suspend"), "{said}");

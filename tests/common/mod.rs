@@ -122,20 +122,28 @@ pub(crate) fn with(workers: &[usize], show: impl Fn(&Runtime) + Sync) {
     with_all(workers, &show);
 }
 
-/// Shows a behaviour in a task of a runtime, with each of the usual numbers of workers.
-pub(crate) fn task_on_each(show: impl Fn() + Sync) {
-    task_on(&WORKERS, show);
+/// Shows a behaviour in a task, with each of the usual numbers of workers.
+pub(crate) fn in_task(show: impl Fn(&Runtime) + Sync) {
+    in_task_with(&WORKERS, show);
 }
 
-/// As `task_on_each`, and with a great many workers.
-pub(crate) fn task_on_each_and_many(show: impl Fn() + Sync) {
-    task_on(&WORKERS, &show);
-    task_on(&[MANY], show);
+/// Like `in_task`, and with very many workers.
+pub(crate) fn in_task_and_many(show: impl Fn(&Runtime) + Sync) {
+    in_task_with(&WORKERS, &show);
+    in_task_with(&[MANY], show);
 }
 
-/// As `task_on_each`, with these numbers of workers.
-pub(crate) fn task_on(workers: &[usize], show: impl Fn() + Sync) {
-    with_all(workers, &|rt| rt.block_on(&show));
+/// Like `in_task`, with these numbers of workers.
+pub(crate) fn in_task_with(workers: &[usize], show: impl Fn(&Runtime) + Sync) {
+    with_all(workers, &|rt| rt.block_on(|| show(rt)));
+}
+
+/// Shows a behaviour of runtimes that the test itself ends, with each of the usual numbers of
+/// workers.
+pub(crate) fn with_own(show: impl Fn(Runtime) + Sync) {
+    for workers in WORKERS {
+        within(|| show(runtime(workers)));
+    }
 }
 
 /// Not generic: the test programs take long enough to compile.

@@ -2,7 +2,7 @@
 
 use crate::Late;
 use crate::common::{
-    self, Mutex, in_own_process_leaking, panic_of, runtime, scaled, spin_until, task_on, with,
+    self, Mutex, in_own_process_leaking, in_task_with, panic_of, runtime, scaled, spin_until, with,
     with_each, within,
 };
 use cygnet::{
@@ -212,7 +212,7 @@ fn a_scope_during_an_unwinding_loses_no_child_although_others_were_joined() {
 fn a_held_worker_hides_no_task_while_it_runs_a_descendant() {
     let set = |flag: &AtomicBool| flag.store(true, Ordering::Release);
     let wait_for = |flag: &AtomicBool| spin_until(|| flag.load(Ordering::Acquire));
-    task_on(&[2], || {
+    in_task_with(&[2], |_| {
         let other = runtime(1);
         let flags: [AtomicBool; 5] = Default::default();
         let [busy, unwinds, own, stranger, begun] = &flags;

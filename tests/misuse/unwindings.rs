@@ -2,7 +2,7 @@
 //! process. For the same reason the answers are checked outside of the destructor.
 
 use crate::common::mpsc::{Sender, channel};
-use crate::common::{self, in_child, payload_of, runtime, task_on, with_each};
+use crate::common::{self, in_child, in_task_with, payload_of, runtime, with_each};
 use crate::{Late, drop_a_result_between_tasks};
 use cygnet::shutdown::Swansong;
 use cygnet::sync::{Event, Mutex, RwLock};
@@ -243,7 +243,7 @@ fn a_wait_in_an_unwinding_inside_a_waker_or_a_hook_is_cut_short() {
 
 #[test]
 fn a_wait_in_a_hook_of_a_thread_that_panics_is_cut_short() {
-    task_on(&[2], || {
+    in_task_with(&[2], |_| {
         with_locked(|mutex| {
             let (tell, told) = channel();
             let awaited = common::Mutex::new(Some((Awaited::new(mutex), tell)));
@@ -269,7 +269,7 @@ fn a_wait_in_the_destructor_of_a_result_that_is_not_taken_is_cut_short() {
             unwind_and_tell(self.0.take().unwrap(), &self.1);
         }
     }
-    task_on(&[1], || {
+    in_task_with(&[1], |_| {
         let answers = with_locked(|mutex| {
             let (tell, told) = channel();
             let awaited = Awaited::new(mutex);

@@ -3,7 +3,7 @@
 
 use crate::common::drops::Guard;
 use crate::common::{
-    self, Drops, MANY, panic_of, scaled, spin_until, task_on, task_on_each, task_on_each_and_many,
+    self, Drops, MANY, in_task, in_task_and_many, in_task_with, panic_of, scaled, spin_until,
 };
 use crate::{Active, Meanwhile, cancelled_meanwhile};
 use cygnet::par::{IntoSource, Source};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 #[test]
 fn a_search_ends_when_something_is_found() {
-    task_on_each_and_many(|| {
+    in_task_and_many(|_| {
         // The first three end only because something is found.
         let found = par::find_any(0..=u64::MAX, |n| n % 1_000 == 999).unwrap().unwrap();
         assert_eq!(found % 1_000, 999);
@@ -27,7 +27,7 @@ fn a_search_ends_when_something_is_found() {
 
 #[test]
 fn one_worker_looks_at_no_item_after_a_hit() {
-    task_on(&[1], || {
+    in_task_with(&[1], |_| {
         let looked = AtomicUsize::new(0);
         let hit = |n: usize| {
             looked.fetch_add(1, Ordering::Relaxed);
@@ -40,7 +40,7 @@ fn one_worker_looks_at_no_item_after_a_hit() {
 
 #[test]
 fn a_vector_drops_each_item_once_however_its_loop_ends() {
-    task_on_each(|| {
+    in_task(|_| {
         for n in [1, 2, 10, 1_000] {
             let vector = |drops: &Drops| -> Vec<(usize, Guard)> {
                 (0..n).map(|i| (i, drops.guard())).collect()
@@ -73,7 +73,7 @@ fn a_vector_drops_each_item_once_however_its_loop_ends() {
 
 #[test]
 fn a_panic_stops_other_workers_and_drops_each_result_once() {
-    task_on_each_and_many(|| {
+    in_task_and_many(|_| {
         for bad in [0, 1, 5, 77, 999] {
             let (made, drops) = (AtomicUsize::new(0), Drops::new());
             let text = panic_of(|| {
@@ -113,7 +113,7 @@ fn a_panic_stops_other_workers_and_drops_each_result_once() {
 
 #[test]
 fn a_panic_is_thrown_after_the_last_call_has_ended() {
-    task_on_each(|| {
+    in_task(|_| {
         for _ in 0..scaled(100) {
             let active = Active::default();
             let text = panic_of(|| {
@@ -129,7 +129,7 @@ fn a_panic_is_thrown_after_the_last_call_has_ended() {
 
 #[test]
 fn all_items_may_panic() {
-    task_on_each(|| {
+    in_task(|_| {
         for n in [1, 2, 100, 10_000] {
             assert_eq!(panic_of(|| par::for_each(0..n, |_| panic!("each"))), "each");
             let never = |n: usize| -> usize { panic!("{n}") };
@@ -141,7 +141,7 @@ fn all_items_may_panic() {
 
 #[test]
 fn a_panic_of_identity_or_reduce_is_thrown() {
-    task_on_each(|| {
+    in_task(|_| {
         let identity = || -> Guard { panic!("identity") };
         let text =
             panic_of(|| par::fold_reduce(0..10, identity, |guard, _| guard, |guard, _| guard));
@@ -225,7 +225,7 @@ impl<S> Drop for Faulty<S> {
 
 #[test]
 fn a_source_may_panic_in_any_call_and_items_and_results_are_dropped_once() {
-    task_on_each(|| {
+    in_task(|_| {
         let n = scaled(200);
         for bad in (0..2 * n).chain([usize::MAX]) {
             let (items, made, drops) = (Drops::new(), AtomicUsize::new(0), Drops::new());
@@ -249,7 +249,7 @@ fn a_source_may_panic_in_any_call_and_items_and_results_are_dropped_once() {
 
 #[test]
 fn a_panic_of_identity_on_another_worker_stops_the_first_one() {
-    task_on(&[2, 3, 8], || {
+    in_task_with(&[2, 3, 8], |_| {
         let caller = common::thread::current().id();
         let panicked = AtomicBool::new(false);
         let identity = || {
@@ -321,7 +321,7 @@ impl Drop for Bomb {
 
 #[test]
 fn a_hit_is_dropped_if_the_destructor_of_another_item_panics() {
-    task_on_each(|| {
+    in_task(|_| {
         for found in 0..20 {
             for bomb in 0..20 {
                 let drops = Drops::new();

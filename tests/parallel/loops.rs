@@ -4,8 +4,8 @@
 use crate::common::Mutex;
 use crate::common::thread::{self, ThreadId};
 use crate::common::{
-    self, Drops, panic_of, scaled_in_debug, spin_until, task_on, task_on_each,
-    task_on_each_and_many, with_each_and_many,
+    self, Drops, in_task, in_task_and_many, in_task_with, panic_of, scaled_in_debug, spin_until,
+    with_each_and_many,
 };
 use cygnet::coroutine::Coroutine;
 use cygnet::par::{self, IntoSource, Source};
@@ -30,7 +30,7 @@ where
 
 #[test]
 fn every_item_of_every_kind_of_source_has_one_turn() {
-    task_on_each_and_many(|| {
+    in_task_and_many(|_| {
         for n in SIZES {
             let numbers: Vec<usize> = (0..n).collect();
             assert_eq!(seen(0..n), numbers);
@@ -67,7 +67,7 @@ fn ranges_of_every_integer_go_to_their_limits() {
     {
         par::map_reduce(source, || 0, |n| n.try_into().unwrap(), |a, b| a + b).unwrap()
     }
-    task_on_each(|| {
+    in_task(|_| {
         assert_eq!(sum(i8::MIN..i8::MAX), -128 - 127);
         assert_eq!(sum(i8::MIN..=i8::MAX), -128);
         assert_eq!(sum(-100..100i8), -100);
@@ -88,7 +88,7 @@ fn ranges_of_every_integer_go_to_their_limits() {
 #[test]
 #[expect(clippy::reversed_empty_ranges)]
 fn empty_sources_call_no_closure() {
-    task_on_each(|| {
+    in_task(|_| {
         let never = |_: u32| -> u32 { panic!("there is nothing") };
         par::for_each(5..5, |n| assert_eq!(never(n), 0)).unwrap();
         par::for_each(5..=3, |n| assert_eq!(never(n), 0)).unwrap();
@@ -103,7 +103,7 @@ fn empty_sources_call_no_closure() {
 
 #[test]
 fn results_are_collected_and_reduced_in_order() {
-    task_on_each_and_many(|| {
+    in_task_and_many(|_| {
         for n in SIZES {
             let squares: Vec<_> = (0..n).map(|n| n * n).collect();
             assert_eq!(par::map_collect(0..n, |n| n * n).unwrap(), squares);
@@ -143,7 +143,7 @@ fn a_long_loop_that_is_shared_gives_what_a_serial_one_gives() {
 
 #[test]
 fn items_without_a_size_are_counted() {
-    task_on_each(|| {
+    in_task(|_| {
         for n in SIZES {
             assert_eq!(par::map_collect(0..n, |_| ()).unwrap().len(), n);
             let units = vec![(); n];
@@ -158,7 +158,7 @@ fn items_without_a_size_are_counted() {
 
 #[test]
 fn chunks_are_those_of_std_whatever_their_size() {
-    task_on_each(|| {
+    in_task(|_| {
         let numbers: Vec<u32> = (0..1_000).collect();
         for size in [1, 2, 999, 1_000, 1_001, usize::MAX] {
             let chunks = par::chunks(&numbers, size);
@@ -182,7 +182,7 @@ fn chunks_are_those_of_std_whatever_their_size() {
 
 #[test]
 fn a_zip_is_as_long_as_the_shorter_side() {
-    task_on_each(|| {
+    in_task(|_| {
         let letters = ['a', 'b', 'c'];
         assert!(seen(par::zip(0..=u64::MAX, &letters)).into_iter().eq((0..).zip(&letters)));
         assert_eq!(seen(par::zip(vec![1, 2, 3, 4, 5], 0..2)), [(1, 0), (2, 1)]);
@@ -191,7 +191,7 @@ fn a_zip_is_as_long_as_the_shorter_side() {
 
 #[test]
 fn no_part_has_fewer_items_than_the_minimum() {
-    task_on_each(|| {
+    in_task(|_| {
         let parts = Mutex::new(Vec::new());
         let count = |n, _| n + 1;
         let reduce = |a: usize, b: usize| {
@@ -209,7 +209,7 @@ fn no_part_has_fewer_items_than_the_minimum() {
 
 #[test]
 fn loops_nest_and_run_in_the_tasks_of_a_scope() {
-    task_on_each_and_many(|| {
+    in_task_and_many(|_| {
         let total = AtomicUsize::new(0);
         let nested = || {
             par::for_each(0..20usize, |i| {
@@ -230,7 +230,7 @@ fn loops_nest_and_run_in_the_tasks_of_a_scope() {
 
 #[test]
 fn an_item_may_spawn_wait_and_yield() {
-    task_on_each(|| {
+    in_task(|_| {
         let sum = par::map_reduce(
             0..200u64,
             || 0,
@@ -250,7 +250,7 @@ fn several_workers_share_a_loop_of_few_long_items() {
     // items four have to run at the same time.
     let cases: [(&[usize], usize, usize); 2] = [(&[2, 3, 8], 2, 2), (&[8], 8, 4)];
     for (workers, items, together) in cases {
-        task_on(workers, || {
+        in_task_with(workers, |_| {
             let here = AtomicUsize::new(0);
             par::for_each(0..items, |_| {
                 here.fetch_add(1, Ordering::SeqCst);
@@ -263,7 +263,7 @@ fn several_workers_share_a_loop_of_few_long_items() {
 
 #[test]
 fn ready_coroutines_get_through_during_a_loop() {
-    task_on(&[1], || {
+    in_task_with(&[1], |_| {
         let steps = Arc::new(AtomicU64::new(0));
         let taken = steps.clone();
         // A local task stays on the worker of the loop.
@@ -306,7 +306,7 @@ impl<'a, T> Bound<'a, T> {
 
 #[test]
 fn a_bare_coroutine_is_not_left_in_the_middle_of_a_loop() {
-    task_on_each(|| {
+    in_task(|_| {
         let coroutine = Coroutine::new(|yielder, ()| {
             let yielder = Bound::new(yielder);
             let refusals = AtomicUsize::new(0);
@@ -365,7 +365,7 @@ impl Source for Liar {
 
 #[test]
 fn a_source_that_lies_about_its_size_does_no_harm() {
-    task_on_each(|| {
+    in_task(|_| {
         let (made, drops) = (AtomicUsize::new(0), Drops::new());
         let guard = |_| {
             made.fetch_add(1, Ordering::Relaxed);
@@ -383,7 +383,7 @@ fn a_source_that_lies_about_its_size_does_no_harm() {
 
 #[test]
 fn more_items_than_a_vector_holds_are_a_clear_panic() {
-    task_on(&[1], || {
+    in_task_with(&[1], |_| {
         let text = panic_of(|| par::map_collect(0..=u64::MAX, |n| n));
         assert!(text.contains("more items than a Vec can hold"), "{text}");
         let text = panic_of(|| par::map_collect(0..u64::MAX / 2, |n| n));

@@ -2,8 +2,8 @@
 //! that end early are in `pipeline_endings`.
 
 use crate::common::{
-    self, Drops, Random, panic_of, scaled, scaled_in_debug, task_on, task_on_each,
-    task_on_each_and_many, with_each,
+    self, Drops, Random, in_task, in_task_and_many, in_task_with, panic_of, scaled,
+    scaled_in_debug, with_each,
 };
 use cygnet::sync::{self, Event, bounded};
 use cygnet::{Pipeline, Stages, pipeline, sleep, spawn};
@@ -30,7 +30,7 @@ macro_rules! stage {
 
 #[test]
 fn any_stages_with_any_limit_give_the_result_of_plain_calls() {
-    task_on_each(|| {
+    in_task(|_| {
         let mut random = Random(1);
         for _ in 0..scaled_in_debug(200) {
             any_stages(&mut random);
@@ -74,7 +74,7 @@ fn any_stages(random: &mut Random) {
 
 #[test]
 fn ordered_stages_around_a_parallel_one_have_the_order_of_the_source() {
-    task_on_each_and_many(|| {
+    in_task_and_many(|_| {
         let items = scaled(10_000);
         let (mut first, mut last) = (Vec::new(), Vec::new());
         pipeline(0..items)
@@ -95,7 +95,7 @@ fn ordered_stages_around_a_parallel_one_have_the_order_of_the_source() {
 
 #[test]
 fn a_serial_stage_has_one_item_at_a_time() {
-    task_on_each(|| {
+    in_task(|_| {
         let items = scaled(2_000);
         let (inside, mut reached, mut left) = (AtomicUsize::new(0), Vec::new(), Vec::new());
         pipeline(0..items)
@@ -122,7 +122,7 @@ fn a_serial_stage_has_one_item_at_a_time() {
 
 #[test]
 fn on_one_worker_items_that_wait_for_a_serial_stage_enter_it_as_they_came() {
-    task_on(&[1], || {
+    in_task_with(&[1], |_| {
         let (gate, arrived) = (Event::new(), AtomicUsize::new(0));
         let (mut order, come) = (Vec::new(), common::Mutex::new(Vec::new()));
         pipeline(0..10)
@@ -197,7 +197,7 @@ fn a_limit_of_no_items_is_a_panic_that_names_the_remedy() {
 
 #[test]
 fn stages_may_wait_for_time_locks_channels_and_tasks() {
-    task_on_each(|| {
+    in_task(|_| {
         let lock = sync::Mutex::new(0_u64);
         let (to, from) = bounded(2);
         let receiver = spawn(move || from.iter().sum::<u64>());
@@ -223,7 +223,7 @@ fn stages_may_wait_for_time_locks_channels_and_tasks() {
 
 #[test]
 fn a_source_may_wait() {
-    task_on_each(|| {
+    in_task(|_| {
         let (to, from) = bounded(1);
         let sender = spawn(move || (0..100).for_each(|n| to.send(n).unwrap()));
         let mut all = Vec::new();
@@ -235,7 +235,7 @@ fn a_source_may_wait() {
 
 #[test]
 fn an_empty_pipeline_has_no_steps() {
-    task_on_each(|| {
+    in_task(|_| {
         let never = |_: u8| -> u8 { panic!("there is nothing") };
         let none = pipeline([]).parallel(never).serial(never).ordered(never);
         assert_eq!(none.parallel(drop).run(), Ok(()));
@@ -247,7 +247,7 @@ fn an_empty_pipeline_has_no_steps() {
 
 #[test]
 fn items_of_no_size_are_counted() {
-    task_on_each(|| {
+    in_task(|_| {
         let (mut serial, mut ordered) = (0, 0);
         pipeline(std::iter::repeat_n((), 1_000))
             .parallel(|()| ())
@@ -261,7 +261,7 @@ fn items_of_no_size_are_counted() {
 
 #[test]
 fn a_pipeline_inside_a_stage_of_a_pipeline() {
-    task_on_each(|| {
+    in_task(|_| {
         let mut sums = Vec::new();
         pipeline(0..40_u64)
             .parallel(|n| {
@@ -280,7 +280,7 @@ fn a_pipeline_inside_a_stage_of_a_pipeline() {
 
 #[test]
 fn the_stack_does_not_grow_with_the_number_of_items() {
-    task_on_each(|| {
+    in_task(|_| {
         let items = scaled_in_debug(200_000) as u64;
         let mut sum = 0;
         let stages = pipeline(0..items).in_flight(1_000).ordered(|n| n).serial(|n| n);
@@ -320,7 +320,7 @@ twice!(sixty_four, thirty_two);
 
 #[test]
 fn more_stages_than_places_on_the_board_share_places() {
-    task_on_each_and_many(|| {
+    in_task_and_many(|_| {
         let items = scaled(1_000) as u64;
         let mut all = Vec::new();
         let stages = sixty_four(pipeline(0..items).in_flight(200));
@@ -331,7 +331,7 @@ fn more_stages_than_places_on_the_board_share_places() {
 
 #[test]
 fn other_tasks_have_their_turns_while_a_pipeline_goes_on() {
-    task_on_each(|| {
+    in_task(|_| {
         let (stop, turns) = (&AtomicBool::new(false), &AtomicUsize::new(0));
         cygnet::scope(|s| {
             s.spawn(move || {
@@ -355,7 +355,7 @@ fn other_tasks_have_their_turns_while_a_pipeline_goes_on() {
 
 #[test]
 fn a_pipeline_in_a_scope_that_lets_only_descendants_run() {
-    task_on_each(|| {
+    in_task(|_| {
         let mut sum = 0;
         cygnet::scope_with(cygnet::Wait::DescendantsOnly, |_| {
             pipeline(0..200)
@@ -374,7 +374,7 @@ fn a_pipeline_in_a_scope_that_lets_only_descendants_run() {
 #[test]
 fn a_step_has_the_task_locals_of_the_caller() {
     static NAME: cygnet::TaskLocal<u32> = cygnet::TaskLocal::new();
-    task_on_each(|| {
+    in_task(|_| {
         NAME.scope(7, || {
             let mut sum = 0;
             pipeline(0..50)
@@ -389,7 +389,7 @@ fn a_step_has_the_task_locals_of_the_caller() {
 
 #[test]
 fn one_worker_does_the_stages_of_an_item_one_after_the_other() {
-    task_on(&[1], || {
+    in_task_with(&[1], |_| {
         let steps = common::Mutex::new(Vec::new());
         let note = |stage: char, n: u32| noted(&mut steps.lock().unwrap(), (stage, n)).1;
         let stages = pipeline(0..3).ordered(|n| note('a', n)).parallel(|n| note('b', n));

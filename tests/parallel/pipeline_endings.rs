@@ -1,6 +1,6 @@
 //! Pipelines that end early, by errors, panics or cancellation, and the values that they drop then.
 
-use crate::common::{self, Drops, WORKERS, panic_of, scaled, task_on_each, task_on_each_and_many};
+use crate::common::{self, Drops, WORKERS, in_task, in_task_and_many, panic_of, scaled};
 use crate::{Active, Meanwhile, cancelled_meanwhile};
 use cygnet::sync::Event;
 use cygnet::{Cancelled, JoinError, TaskError, checkpoint, park, pipeline, sleep, spawn, timeout};
@@ -14,7 +14,7 @@ fn is_cancelled<E>(result: &Result<(), TaskError<E>>) -> bool {
 
 #[test]
 fn each_kind_of_stage_returns_its_first_error_and_drops_each_item_once() {
-    task_on_each(|| {
+    in_task(|_| {
         for bad in [0, 1, 7, 60] {
             for kind in 0..3 {
                 let drops = Drops::new();
@@ -38,7 +38,7 @@ fn each_kind_of_stage_returns_its_first_error_and_drops_each_item_once() {
 
 #[test]
 fn an_ordered_stage_has_seen_all_items_before_its_error_and_none_after() {
-    task_on_each_and_many(|| {
+    in_task_and_many(|_| {
         let mut seen = Vec::new();
         let result = pipeline(0..1_000)
             .parallel(|n| n)
@@ -54,7 +54,7 @@ fn an_ordered_stage_has_seen_all_items_before_its_error_and_none_after() {
 
 #[test]
 fn no_step_begins_after_an_error_has_been_returned_and_all_have_ended() {
-    task_on_each(|| {
+    in_task(|_| {
         for _ in 0..scaled(50) {
             let active = Active::default();
             let result = pipeline(0_u64..)
@@ -72,7 +72,7 @@ fn no_step_begins_after_an_error_has_been_returned_and_all_have_ended() {
 #[test]
 fn an_error_cuts_the_waits_of_other_steps_short_and_is_returned_although_they_panic() {
     for panics in [false, true] {
-        task_on_each(|| {
+        in_task(|_| {
             let (waits, cut) = (Event::new(), AtomicUsize::new(0));
             let result = pipeline(0..2)
                 .try_parallel(|n| {
@@ -97,7 +97,7 @@ fn an_error_cuts_the_waits_of_other_steps_short_and_is_returned_although_they_pa
 
 #[test]
 fn a_panic_in_a_stage_is_thrown_after_the_last_step_and_items_are_dropped_once() {
-    task_on_each_and_many(|| {
+    in_task_and_many(|_| {
         for bad in [0, 1, 5, 77] {
             for kind in 0..3 {
                 let (drops, active) = (Drops::new(), Active::default());
@@ -127,7 +127,7 @@ fn a_panic_in_a_stage_is_thrown_after_the_last_step_and_items_are_dropped_once()
 
 #[test]
 fn a_panic_in_the_source_is_thrown_on() {
-    task_on_each(|| {
+    in_task(|_| {
         let drops = Drops::new();
         let source = (0..).map(|n| {
             assert!(n != 20, "the source");
@@ -140,7 +140,7 @@ fn a_panic_in_the_source_is_thrown_on() {
 
 #[test]
 fn one_of_several_panics_is_thrown() {
-    task_on_each(|| {
+    in_task(|_| {
         let never = |_: usize| -> () { panic!("each") };
         assert_eq!(panic_of(|| pipeline(0..100).parallel(never).run()), "each");
         let mut sum = 0;
@@ -162,7 +162,7 @@ impl Drop for Bomb {
 
 #[test]
 fn destructors_of_items_may_panic_wherever_items_are_dropped() {
-    task_on_each(|| {
+    in_task(|_| {
         // In a stage.
         let drops = Drops::new();
         let source = (0..50).map(|_| Bomb(drops.guard()));
@@ -227,7 +227,7 @@ fn a_cancelled_task_has_its_pipeline_cut_short() {
 
 #[test]
 fn a_cancellation_after_the_last_step_does_not_change_the_result() {
-    task_on_each(|| {
+    in_task(|_| {
         let cancel = cygnet::cancel_handle();
         let mut sum = 0;
         let mut source = 0..10;
@@ -246,7 +246,7 @@ fn a_cancellation_after_the_last_step_does_not_change_the_result() {
 
 #[test]
 fn a_stage_that_never_ends_is_ended_by_a_timeout_if_it_checks() {
-    task_on_each(|| {
+    in_task(|_| {
         let late = timeout(Duration::from_millis(1), || {
             pipeline(0..10)
                 .try_parallel(|n| {
@@ -268,7 +268,7 @@ fn a_stage_that_never_ends_is_ended_by_a_timeout_if_it_checks() {
 
 #[test]
 fn a_step_unwound_by_the_end_of_its_pipeline_does_not_unwind_the_caller() {
-    task_on_each(|| {
+    in_task(|_| {
         let late = timeout(Duration::from_millis(1), || {
             pipeline(0..10)
                 .serial(|_| {
@@ -285,7 +285,7 @@ fn a_step_unwound_by_the_end_of_its_pipeline_does_not_unwind_the_caller() {
 
 #[test]
 fn a_step_that_unwinds_for_another_reason_unwinds_the_caller() {
-    task_on_each(|| {
+    in_task(|_| {
         let task = spawn(|| {
             pipeline(0..10)
                 .parallel(|_| {
@@ -300,7 +300,7 @@ fn a_step_that_unwinds_for_another_reason_unwinds_the_caller() {
 
 #[test]
 fn an_ignored_cancellation_does_not_stop_a_pipeline() {
-    task_on_each(|| {
+    in_task(|_| {
         let cancel = cygnet::cancel_handle();
         let (mut sum, mut result) = (0, None);
         let afterwards = cygnet::ignore_cancellation(|| {
@@ -315,7 +315,7 @@ fn an_ignored_cancellation_does_not_stop_a_pipeline() {
 
 #[test]
 fn a_step_that_has_its_own_task_cancelled_cuts_no_waits_of_other_items() {
-    task_on_each(|| {
+    in_task(|_| {
         let (mut sum, cancelled) = (0, AtomicUsize::new(0));
         pipeline(0..20)
             .in_flight(1)
@@ -337,7 +337,7 @@ fn a_step_that_has_its_own_task_cancelled_cuts_no_waits_of_other_items() {
 
 #[test]
 fn closures_and_the_source_are_dropped_once_after_the_last_step() {
-    task_on_each(|| {
+    in_task(|_| {
         let drops = Drops::new();
         let [source, parallel, serial, ordered] = [(); 4].map(|()| drops.guard());
         let check = |guard: &common::drops::Guard| {

@@ -2,8 +2,7 @@
 
 use crate::common::drops::Guard;
 use crate::common::{
-    self, Drops, eventually, give_way_until, mpsc, panic_of, runtime, task_on_each, with_each,
-    within,
+    self, Drops, eventually, give_way_until, in_task, mpsc, panic_of, runtime, with_each, within,
 };
 use cygnet::coroutine::Coroutine;
 use cygnet::{Cancelled, no_suspend, par, park, pipeline, spawn};
@@ -55,7 +54,7 @@ fn loops_and_pipelines_run_to_their_ends_in_any_place_of_a_task() {
             coroutine.resume(()).unwrap().returned().unwrap()
         }),
     ];
-    task_on_each(|| {
+    in_task(|_| {
         for (place, call) in places {
             for (kind, sum, expected) in SUMS {
                 assert_eq!(call(sum), expected, "{kind} {place}");

@@ -1,8 +1,8 @@
 //! The parallel sort beside std's: all shapes, comparisons that are no order, panics, cancellation.
 
 use crate::common::{
-    self, Drops, Random, emulated, eventually, panic_of, scaled, scaled_in_debug, spin_until,
-    task_on, task_on_each, task_on_each_and_many, within,
+    self, Drops, Random, emulated, eventually, in_task, in_task_and_many, in_task_with, panic_of,
+    scaled, scaled_in_debug, spin_until, within,
 };
 use crate::{Meanwhile, cancelled_meanwhile};
 use cygnet::{Runtime, par};
@@ -54,7 +54,7 @@ fn shapes(n: u64) -> Vec<(&'static str, Vec<u64>)> {
 
 #[test]
 fn every_shape_and_size_comes_out_as_from_std() {
-    task_on_each(|| {
+    in_task(|_| {
         let sizes = [0, 1, 2, 3, 20, 1_023, 1_024, 1_025, many()];
         // Where a million elements do not take seconds.
         let large = (!cfg!(debug_assertions)).then(|| scaled(1_000_000));
@@ -76,7 +76,7 @@ fn every_shape_and_size_comes_out_as_from_std() {
 
 #[test]
 fn large_elements_are_sorted_by_keys_also_by_many_workers() {
-    task_on_each_and_many(|| {
+    in_task_and_many(|_| {
         let mut next = random(3);
         let mut large: Vec<(u64, [u64; 7], String)> = (0..scaled_in_debug(100_000))
             .map(|_| (next() % 5_000, [next(); 7], String::new()))
@@ -94,7 +94,7 @@ fn large_elements_are_sorted_by_keys_also_by_many_workers() {
 
 #[test]
 fn the_number_of_comparisons_is_bounded_for_every_shape() {
-    task_on(&[1, 2], || {
+    in_task_with(&[1, 2], |_| {
         let n = scaled_in_debug(1_000_000) as u64;
         for (shape, mut numbers) in shapes(n) {
             let comparisons = AtomicU64::new(0);
@@ -124,7 +124,7 @@ fn assert_harmless(n: usize, compare: impl Fn(&u64, &u64) -> Ordering + Sync) {
 
 #[test]
 fn a_comparison_that_is_no_order_leaves_a_permutation() {
-    task_on_each(|| {
+    in_task(|_| {
         let n = scaled_in_debug(200_000);
         assert_harmless(n, |_, _| Ordering::Less);
         assert_harmless(n, |_, _| Ordering::Equal);
@@ -150,7 +150,7 @@ fn a_comparison_that_is_no_order_leaves_a_permutation() {
 
 #[test]
 fn a_panic_of_the_comparison_leaves_a_permutation_and_drops_nothing_twice() {
-    task_on_each(|| {
+    in_task(|_| {
         let n = many();
         // A sort makes some 15 comparisons for each element.
         for bad in [1, 100, n, 4 * n, 8 * n] {

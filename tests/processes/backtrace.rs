@@ -1,6 +1,6 @@
 //! A backtrace that is captured in a task shows the task's own frames, and ends.
 
-use crate::common::{self, task_on_each, with, with_each};
+use crate::common::{self, in_task, with, with_each};
 use cygnet::{blocking, scope, spawn, yield_now};
 use std::backtrace::Backtrace;
 
@@ -62,7 +62,7 @@ fn a_backtrace_in_a_child_that_is_called_in_place_shows_the_parent_s_frames_too(
 
 #[test]
 fn a_backtrace_in_every_kind_of_task_is_whole() {
-    task_on_each(|| {
+    in_task(|_| {
         assert_whole(&scope(|s| s.spawn(|| recursive_of_the_test(1)).join().unwrap()), 2);
         assert_whole(&cygnet::spawn_local(|| recursive_of_the_test(1)).join().unwrap(), 2);
         let large = cygnet::task().stack_size(1 << 20).unwrap();
@@ -83,7 +83,7 @@ fn a_backtrace_in_a_destructor_during_unwinding_is_whole() {
             *self.0 = recursive_of_the_test(1);
         }
     }
-    task_on_each(|| {
+    in_task(|_| {
         let mut trace = String::new();
         let said = common::panic_of(|| {
             let _captures = Captures(&mut trace);
