@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 /// Documents that name tests as evidence, and how many at least.
-const DOCUMENTS: [(&str, usize); 6] = [
+const DOCUMENTS: [(&str, usize); 5] = [
     ("docs/cancellation.md", 20),
     ("docs/misuse.md", 50),
     ("docs/shutdown.md", 50),
