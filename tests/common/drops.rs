@@ -24,7 +24,16 @@ impl Drops {
         Guard(self.clone())
     }
 
-    /// How many guards have not been dropped.
+    /// The body of a task that owns such a value, and parks until it is cancelled.
+    pub(crate) fn parks(&self) -> impl FnOnce() + Send + use<> {
+        let guard = self.guard();
+        move || {
+            let _guard = guard;
+            assert!(cygnet::park().is_err());
+        }
+    }
+
+    /// How many of them have not been dropped.
     pub(crate) fn left(&self) -> usize {
         self.0.made.load(Ordering::Relaxed) - self.count()
     }

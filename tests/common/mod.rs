@@ -23,13 +23,10 @@ pub(crate) use calls::Calls;
 pub(crate) use drops::Drops;
 pub(crate) use random::Random;
 pub(crate) use shared::{Count, Flag};
-pub(crate) use waiters::{
-    LONG, MOMENT, block_on, own, poll_once, queued, until_waiting, waiting, waits,
-};
 
-use cygnet::Runtime;
 #[cfg(feature = "sim")]
 pub(crate) use cygnet::sim::{now, thread};
+use cygnet::{Runtime, Task};
 #[cfg(feature = "sim")]
 pub(crate) use simulated::{Barrier, Mutex, mpsc};
 use std::time::Duration;
@@ -127,13 +124,13 @@ pub(crate) fn in_task(show: impl Fn(&Runtime) + Sync) {
     in_task_with(&WORKERS, show);
 }
 
-/// Like `in_task`, and with very many workers.
+/// As `in_task`, and with a great many workers.
 pub(crate) fn in_task_and_many(show: impl Fn(&Runtime) + Sync) {
     in_task_with(&WORKERS, &show);
     in_task_with(&[MANY], show);
 }
 
-/// Like `in_task`, with these numbers of workers.
+/// As `in_task`, with these numbers of workers.
 pub(crate) fn in_task_with(workers: &[usize], show: impl Fn(&Runtime) + Sync) {
     with_all(workers, &|rt| rt.block_on(|| show(rt)));
 }
@@ -146,7 +143,7 @@ pub(crate) fn with_own(show: impl Fn(Runtime) + Sync) {
     }
 }
 
-/// Not generic: the test programs take long enough to compile.
+/// One for all tests, which are many: their programs take long enough to compile.
 fn with_all(workers: &[usize], show: &(dyn Fn(&Runtime) + Sync)) {
     #[cfg(feature = "sim")]
     if simulated::wanted() && !simulated::inside() {
@@ -238,7 +235,12 @@ pub(crate) fn give_way_until(mut so: impl FnMut() -> bool) {
     }
 }
 
-/// On a thread: waits for a condition that is not announced.
+/// In a task: yields `n` times.
+pub(crate) fn yields(n: usize) {
+    (0..n).for_each(|_| cygnet::yield_now().unwrap());
+}
+
+/// On a thread: waits until something that announces itself to nobody is so.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let start = now();
@@ -254,7 +256,13 @@ pub(crate) fn parks(rt: &Runtime) -> u64 {
     rt.metrics().workers.iter().map(|w| w.parks).sum()
 }
 
-/// The payload of the panic of `f`, if it panics.
+/// Spawns all tasks, and then joins them in this order.
+pub(crate) fn join_all<T: Send>(tasks: impl IntoIterator<Item = Task<T>>) -> Vec<T> {
+    let tasks: Vec<_> = tasks.into_iter().collect();
+    tasks.into_iter().map(|task| task.join().unwrap()).collect()
+}
+
+/// What a panic carried, if there was one.
 pub(crate) fn payload_of(f: impl FnOnce()) -> Option<Box<dyn std::any::Any + Send>> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).err()
 }

@@ -2,12 +2,10 @@
 //! module whose name comes first, so that all others run beside it.
 
 use crate::common::rerun::{command, role, run};
-use crate::common::{self, give_way_until, runtime};
+use crate::common::{self, Flag, runtime};
 use cygnet::{Wait, scope, scope_with, task, yield_now};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -45,15 +43,15 @@ fn what_has_taken_ten_seconds_is_reported() {
 /// Never ends.
 fn wait_for_a_stranger_of_the_same_worker() {
     runtime(1).block_on(|| {
-        let started = AtomicBool::new(false);
+        let started = Flag::new();
         let unparker = cygnet::unparker();
         scope(|s| {
             s.spawn(|| {
-                started.store(true, Ordering::Relaxed);
+                started.set();
                 yield_now().unwrap();
                 unparker.unpark();
             });
-            give_way_until(|| started.load(Ordering::Relaxed));
+            started.wait();
             scope_with(Wait::DescendantsOnly, |_| cygnet::park().unwrap());
         });
     });
@@ -64,15 +62,15 @@ fn end_a_runtime_with_one_who_takes_no_notice() {
     let rt = runtime(1);
     let (give, given) = channel();
     rt.spawn(move || {
-        let [begun, stop] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        let (tell, stopped) = (begun.clone(), stop.clone());
+        let [begun, stop] = [(); 2].map(|()| Flag::new());
+        let (tell, stopped) = (begun, stop);
         let deaf = task().name("has its fingers in its ears").spawn(move || {
-            while !stopped.load(Ordering::Acquire) {
-                tell.store(true, Ordering::Release);
+            while !stopped.get() {
+                tell.set();
                 let _ = yield_now();
             }
         });
-        give_way_until(|| begun.load(Ordering::Acquire));
+        begun.wait();
         deaf.detach();
         give.send(stop).unwrap();
     })
@@ -80,7 +78,7 @@ fn end_a_runtime_with_one_who_takes_no_notice() {
     let stop = given.recv().unwrap();
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(10_500));
-        stop.store(true, Ordering::Release);
+        stop.set();
     });
     drop(rt);
 }

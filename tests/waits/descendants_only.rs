@@ -1,12 +1,10 @@
 //! Scopes and joins during which nothing but their own tasks runs on a worker.
 
-use crate::common::Mutex;
 use crate::common::mpsc::channel;
 use crate::common::rerun::{alone, command, role};
-use crate::common::thread;
 use crate::common::{
-    self, eventually, give_way_until, panic_of, parks, runtime, scaled, with, with_each,
-    with_each_and_many, within,
+    self, Count, Flag, Mutex, eventually, give_way_until, in_task, in_task_with, join_all,
+    panic_of, parks, runtime, scaled, thread, with, with_each, with_each_and_many, within, yields,
 };
 use cygnet::{
     JoinError, Runtime, Wait, YieldTo, join, join_with, park, scope, scope_with, spawn,
@@ -15,7 +13,6 @@ use cygnet::{
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 fn fib(n: u64) -> u64 {
@@ -29,13 +26,13 @@ fn fib(n: u64) -> u64 {
 /// Tasks that contend for a lock of std's, each of which holds it over a wait of every kind.
 fn contend(wait: Wait, tasks: usize) -> u64 {
     let sum = Mutex::new(0);
-    let started = AtomicUsize::new(0);
+    let started = Count::new();
     scope(|s| {
         for _ in 0..tasks {
             s.spawn(|| {
                 // Else they would run one after the other.
-                started.fetch_add(1, Ordering::Relaxed);
-                give_way_until(|| started.load(Ordering::Relaxed) == tasks);
+                started.up();
+                started.wait(tasks);
                 let mut sum = sum.lock().unwrap();
                 let (a, b) = join_with(
                     wait,
@@ -66,7 +63,7 @@ fn a_lock_of_stds_may_be_held_over_a_join() {
     });
 }
 
-/// The control: what the test above does would hang otherwise.
+/// The negative control of the test above.
 #[test]
 fn without_the_restriction_the_same_program_hangs() {
     common::real!("a process of its own");
@@ -86,7 +83,7 @@ fn without_the_restriction_the_same_program_hangs() {
         let ended = lines.any(|line| line.contains("the other one has ended"));
         let _ = tell.send(ended);
     });
-    // It may take its time, but not end.
+    // It must not end.
     let ended = told.recv_timeout(Duration::from_secs(2)).unwrap_or(false);
     child.kill().unwrap();
     child.wait().unwrap();
@@ -96,39 +93,35 @@ fn without_the_restriction_the_same_program_hangs() {
 
 #[test]
 fn strangers_of_the_same_worker_wait_until_the_scope_ends() {
-    with(&[1], |rt| {
-        let ran = AtomicUsize::new(0);
-        rt.block_on(|| {
-            scope(|s| {
-                // Started, fresh, and local ones.
+    in_task_with(&[1], |_| {
+        let ran = Count::new();
+        scope(|s| {
+            // Started, fresh, and local ones.
+            for _ in 0..3 {
+                s.spawn(|| {
+                    yield_now().unwrap();
+                    ran.up();
+                });
+            }
+            yield_now().unwrap();
+            s.spawn(|| ran.up());
+            let before = ran.get();
+            assert!(before < 4, "some are left");
+            let kin = Count::new();
+            scope_with(Wait::DescendantsOnly, |s| {
                 for _ in 0..3 {
                     s.spawn(|| {
                         yield_now().unwrap();
-                        ran.fetch_add(1, Ordering::Relaxed);
+                        spawn_local(|| ()).join().unwrap();
+                        kin.up();
                     });
                 }
-                yield_now().unwrap();
-                s.spawn(|| ran.fetch_add(1, Ordering::Relaxed));
-                let before = ran.load(Ordering::Relaxed);
-                assert!(before < 4, "some are left");
-                let kin = AtomicUsize::new(0);
-                scope_with(Wait::DescendantsOnly, |s| {
-                    for _ in 0..3 {
-                        s.spawn(|| {
-                            yield_now().unwrap();
-                            spawn_local(|| ()).join().unwrap();
-                            kin.fetch_add(1, Ordering::Relaxed);
-                        });
-                    }
-                    for _ in 0..1000 {
-                        yield_now().unwrap();
-                    }
-                });
-                assert_eq!(ran.load(Ordering::Relaxed), before);
-                assert_eq!(kin.into_inner(), 3);
+                yields(1000);
             });
+            assert_eq!(ran.get(), before);
+            assert_eq!(kin.get(), 3);
         });
-        assert_eq!(ran.into_inner(), 4);
+        assert_eq!(ran.get(), 4);
     });
 }
 
@@ -138,14 +131,14 @@ fn a_worker_that_helps_is_restricted_too() {
         for _ in 0..scaled(20) {
             // The threads on which kin are started and unfinished at present.
             let busy = Mutex::new(HashSet::new());
-            let (met, done) = (AtomicUsize::new(0), AtomicBool::new(false));
+            let (met, done) = (Count::new(), Flag::new());
             rt.block_on(|| {
                 scope(|s| {
                     for _ in 0..20 {
                         s.spawn(|| {
-                            while !done.load(Ordering::Relaxed) {
+                            while !done.get() {
                                 if busy.lock().unwrap().contains(&thread::current().id()) {
-                                    met.fetch_add(1, Ordering::Relaxed);
+                                    met.up();
                                 }
                                 yield_now().unwrap();
                             }
@@ -156,27 +149,25 @@ fn a_worker_that_helps_is_restricted_too() {
                         for _ in 0..10 {
                             s.spawn(|| {
                                 let me = thread::current().id();
-                                // One of several on the same thread tells for all.
+                                // The first of several on the same thread tells for all.
                                 let first = busy.lock().unwrap().insert(me);
-                                for _ in 0..20 {
-                                    yield_now().unwrap();
-                                }
+                                yields(20);
                                 if first {
                                     busy.lock().unwrap().remove(&me);
                                 }
                             });
                         }
                     });
-                    done.store(true, Ordering::Relaxed);
+                    done.set();
                 });
             });
-            assert_eq!(met.into_inner(), 0, "strangers ran among kin");
+            assert_eq!(met.get(), 0, "strangers ran among kin");
         }
     });
 }
 
 #[test]
-fn what_kin_wait_for_is_found_wherever_it_was_spawned() {
+fn a_task_that_kin_wait_for_is_found_wherever_it_was_spawned() {
     with_each(|rt| {
         for _ in 0..scaled(20) {
             let lock = Mutex::new(0);
@@ -193,13 +184,9 @@ fn what_kin_wait_for_is_found_wherever_it_was_spawned() {
                         let mut count = lock.lock().unwrap();
                         scope_with(Wait::DescendantsOnly, |s| {
                             for _ in 0..5 {
-                                // Ends long before those that it leaves behind, on whatever worker.
-                                s.spawn(|| {
-                                    for _ in 0..5 {
-                                        spawn(|| drop(spawn(|| yield_now().unwrap()).join()))
-                                            .detach();
-                                    }
-                                });
+                                // Ends long before the tasks that it leaves behind, on any worker.
+                                let child = || drop(spawn(|| yield_now().unwrap()).join());
+                                s.spawn(move || (0..5).for_each(|_| spawn(child).detach()));
                             }
                         });
                         *count += 100;
@@ -212,33 +199,31 @@ fn what_kin_wait_for_is_found_wherever_it_was_spawned() {
 }
 
 #[test]
-fn they_nest_and_the_innermost_counts() {
-    with_each(|rt| {
+fn restrictions_nest_and_the_innermost_counts() {
+    in_task(|_| {
         let outer_lock = Mutex::new(0);
         let inner_lock = Mutex::new(0);
-        rt.block_on(|| {
-            scope(|s| {
-                for _ in 0..5 {
-                    s.spawn(|| {
-                        let mut outer = outer_lock.lock().unwrap();
-                        scope_with(Wait::DescendantsOnly, |s| {
-                            for _ in 0..5 {
-                                s.spawn(|| {
-                                    yield_now().unwrap();
-                                    let mut inner = inner_lock.lock().unwrap();
-                                    let (a, b) = join_with(
-                                        Wait::DescendantsOnly,
-                                        || yield_now().is_ok(),
-                                        || yield_now().is_ok(),
-                                    );
-                                    *inner += usize::from(a) + usize::from(b);
-                                });
-                            }
-                        });
-                        *outer += 1;
+        scope(|s| {
+            for _ in 0..5 {
+                s.spawn(|| {
+                    let mut outer = outer_lock.lock().unwrap();
+                    scope_with(Wait::DescendantsOnly, |s| {
+                        for _ in 0..5 {
+                            s.spawn(|| {
+                                yield_now().unwrap();
+                                let mut inner = inner_lock.lock().unwrap();
+                                let (a, b) = join_with(
+                                    Wait::DescendantsOnly,
+                                    || yield_now().is_ok(),
+                                    || yield_now().is_ok(),
+                                );
+                                *inner += usize::from(a) + usize::from(b);
+                            });
+                        }
                     });
-                }
-            });
+                    *outer += 1;
+                });
+            }
         });
         assert_eq!(outer_lock.into_inner().unwrap(), 5);
         assert_eq!(inner_lock.into_inner().unwrap(), 50);
@@ -247,106 +232,71 @@ fn they_nest_and_the_innermost_counts() {
 
 #[test]
 fn others_run_what_the_worker_gives_away() {
-    with(&[2, 3, 8], |rt| {
-        let ran = AtomicBool::new(false);
-        rt.block_on(|| {
-            scope(|s| {
-                s.spawn(|| ran.store(true, Ordering::Release));
-                scope_with(Wait::DescendantsOnly, |_| {
-                    give_way_until(|| ran.load(Ordering::Acquire));
-                });
-            });
+    in_task_with(&[2, 3, 8], |_| {
+        let ran = Flag::new();
+        scope(|s| {
+            s.spawn(|| ran.set());
+            scope_with(Wait::DescendantsOnly, |_| ran.wait());
         });
     });
 }
 
 #[test]
 fn a_panic_lifts_the_restriction() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let other = spawn(|| yield_now().unwrap());
-            let text = panic_of(|| {
-                join_with(Wait::DescendantsOnly, || yield_now().unwrap(), || panic!("the second"))
-            });
-            assert_eq!(text, "the second");
-            other.join().unwrap();
-            let text = panic_of(|| scope_with(Wait::DescendantsOnly, |_| panic!("the scope")));
-            assert_eq!(text, "the scope");
-            spawn(|| yield_now().unwrap()).join().unwrap();
+    in_task(|_| {
+        let other = spawn(|| yield_now().unwrap());
+        let text = panic_of(|| {
+            join_with(Wait::DescendantsOnly, || yield_now().unwrap(), || panic!("the second"))
         });
+        assert_eq!(text, "the second");
+        other.join().unwrap();
+        let text = panic_of(|| scope_with(Wait::DescendantsOnly, |_| panic!("the scope")));
+        assert_eq!(text, "the scope");
+        spawn(|| yield_now().unwrap()).join().unwrap();
     });
 }
 
 #[test]
 fn a_migratable_task_may_restrict_and_stays_meanwhile() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let tasks: Vec<_> = (0..20)
-                .map(|_| {
-                    // SAFETY: holds numbers over its suspensions, and a thread's name for comparison.
-                    unsafe {
-                        cygnet::spawn_migratable(|| {
-                            yield_now().unwrap();
-                            scope_with(Wait::DescendantsOnly, |s| {
-                                let me = thread::current().id();
-                                for _ in 0..10 {
-                                    s.spawn(|| yield_now().unwrap());
-                                    spawn(|| yield_now().unwrap()).join().unwrap();
-                                }
-                                assert_eq!(me, thread::current().id());
-                            });
-                            1
-                        })
-                    }
-                })
-                .collect();
-            let sum: i32 = tasks.into_iter().map(|task| task.join().unwrap()).sum();
-            assert_eq!(sum, 20);
-        });
+    in_task(|_| {
+        let body = || {
+            yield_now().unwrap();
+            scope_with(Wait::DescendantsOnly, |s| {
+                let me = thread::current().id();
+                for _ in 0..10 {
+                    s.spawn(|| yield_now().unwrap());
+                    spawn(|| yield_now().unwrap()).join().unwrap();
+                }
+                assert_eq!(me, thread::current().id());
+            });
+        };
+        // SAFETY: it holds numbers over its suspensions, and a thread's name for comparison.
+        join_all((0..20).map(|_| unsafe { cygnet::spawn_migratable(body) }));
     });
 }
 
 #[test]
 fn kin_fork_and_are_stolen() {
-    with(&[2, 3, 8], |rt| {
-        let taken = AtomicBool::new(false);
-        rt.block_on(|| {
-            join_with(
-                Wait::DescendantsOnly,
-                || {
-                    while !taken.load(Ordering::Acquire) {
-                        thread::yield_now();
-                    }
-                },
-                || taken.store(true, Ordering::Release),
-            );
-        });
-        assert_eq!(
-            rt.block_on(|| join_with(Wait::DescendantsOnly, || fib(18), || fib(17))),
-            (2584, 1597)
-        );
+    in_task_with(&[2, 3, 8], |_| {
+        let taken = Flag::new();
+        join_with(Wait::DescendantsOnly, || taken.hold(), || taken.set());
+        let both = join_with(Wait::DescendantsOnly, || fib(18), || fib(17));
+        assert_eq!(both, (2584, 1597));
     });
 }
 
 #[test]
 fn fresh_kin_have_their_turn_among_kin_that_yield_all_the_time() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let [mut oldest, mut local] = [const { AtomicBool::new(false) }; 2];
-            scope_with(Wait::DescendantsOnly, |s| {
-                s.spawn(|| oldest.store(true, Ordering::Release));
-                let (tell, told) = channel();
-                spawn_local(move || tell.send(()).unwrap()).detach();
-                give_way_until(|| {
-                    // Newer than both.
-                    s.spawn(|| ());
-                    if told.try_recv().is_ok() {
-                        local.store(true, Ordering::Relaxed);
-                    }
-                    oldest.load(Ordering::Acquire) && local.load(Ordering::Relaxed)
-                });
+    in_task(|_| {
+        let (oldest, local) = (Flag::new(), Flag::new());
+        scope_with(Wait::DescendantsOnly, |s| {
+            s.spawn(|| oldest.set());
+            spawn_local(move || local.set()).detach();
+            give_way_until(|| {
+                // Newer than both.
+                s.spawn(|| ());
+                oldest.get() && local.get()
             });
-            assert!(*oldest.get_mut() && *local.get_mut());
         });
     });
 }
@@ -365,9 +315,9 @@ fn workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector() {
     let name =
         "descendants_only::workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector";
     alone(name, || {
-        for workers in [1, 2, 3, 8] {
+        for workers in common::WORKERS {
             let rt = runtime(workers);
-            let begun = AtomicUsize::new(0);
+            let begun = Count::new();
             let (tell, told) = channel();
             thread::scope(|threads| {
                 threads.spawn(|| {
@@ -375,14 +325,10 @@ fn workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector() {
                         scope_with(Wait::DescendantsOnly, |s| {
                             for _ in 0..workers {
                                 let tell = tell.clone();
-                                let begun = &begun;
                                 s.spawn(move || {
                                     tell.send(unparker()).unwrap();
-                                    begun.fetch_add(1, Ordering::Relaxed);
                                     // So that each worker has one of them.
-                                    while begun.load(Ordering::Relaxed) < workers {
-                                        thread::yield_now();
-                                    }
+                                    begun.meet(workers);
                                     park().unwrap();
                                 });
                             }
@@ -390,35 +336,30 @@ fn workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector() {
                     });
                 });
                 eventually("all kin are parked", || parks(&rt) >= workers as u64);
-                let ran = std::sync::Arc::new(AtomicUsize::new(0));
-                for _ in 0..3 {
-                    let ran = ran.clone();
-                    rt.spawn(move || ran.fetch_add(1, Ordering::Relaxed)).detach();
-                }
+                let ran = Count::new();
+                (0..3).for_each(|_| rt.spawn(move || ran.up()).detach());
                 thread::sleep(Duration::from_millis(100));
                 let before = processor_time();
                 thread::sleep(Duration::from_millis(500));
                 let used = processor_time() - before;
-                let early = ran.load(Ordering::Relaxed);
-                for _ in 0..workers {
-                    told.recv().unwrap().unpark();
-                }
+                let early = ran.get();
+                (0..workers).for_each(|_| told.recv().unwrap().unpark());
                 assert_eq!(early, 0);
-                // One that looked all the time would use 500 for each processor. In an emulator a look takes long.
+                // A worker that looked all the time would use 500. In an emulator a look takes long.
                 let most = Duration::from_millis(if common::emulated() { 400 } else { 150 });
                 assert!(used < most, "{workers} workers: {used:?}");
-                eventually("the strangers run", || ran.load(Ordering::Relaxed) == 3);
+                eventually("the strangers run", || ran.get() == 3);
             });
         }
     });
 }
 
 #[test]
-fn without_stacks_kin_are_guests_of_those_that_wait_for_them() {
+fn without_stacks_kin_are_guests_of_the_tasks_that_wait_for_them() {
     within(|| {
         for workers in common::WORKERS {
             let rt = Runtime::builder().workers(workers).max_stacks(workers).build().unwrap();
-            let ran = AtomicUsize::new(0);
+            let ran = Count::new();
             rt.block_on(|| {
                 scope(|s| {
                     for _ in 0..workers {
@@ -429,7 +370,7 @@ fn without_stacks_kin_are_guests_of_those_that_wait_for_them() {
                                     s.spawn(|| {
                                         spawn_local(|| yield_now().unwrap()).detach();
                                         yield_now().unwrap();
-                                        ran.fetch_add(1, Ordering::Relaxed);
+                                        ran.up();
                                     });
                                 }
                             });
@@ -437,7 +378,7 @@ fn without_stacks_kin_are_guests_of_those_that_wait_for_them() {
                     }
                 });
             });
-            assert_eq!(ran.into_inner(), workers * 10);
+            assert_eq!(ran.get(), workers * 10);
         }
     });
 }
@@ -446,37 +387,32 @@ fn without_stacks_kin_are_guests_of_those_that_wait_for_them() {
 fn kin_that_will_never_find_a_stack_fail_though_strangers_are_ready() {
     within(|| {
         let rt = Runtime::builder().workers(1).max_stacks(3).build().unwrap();
-        let (started, over, ran) =
-            (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
+        let (started, over, ran) = (Flag::new(), Flag::new(), Count::new());
         rt.block_on(|| {
             scope(|s| {
                 // Two strangers have the other stacks: one that waits, and one that is ready.
                 s.spawn(|| {
                     scope(|s| {
                         s.spawn(|| {
-                            started.store(true, Ordering::Relaxed);
-                            give_way_until(|| over.load(Ordering::Relaxed));
-                            ran.fetch_add(1, Ordering::Relaxed);
+                            started.set();
+                            over.wait();
+                            ran.up();
                         });
-                        give_way_until(|| started.load(Ordering::Relaxed));
+                        started.wait();
                     });
                 });
-                give_way_until(|| started.load(Ordering::Relaxed));
-                for _ in 0..10 {
-                    yield_now().unwrap();
-                }
+                started.wait();
+                yields(10);
                 // Another stranger: there will be a stack for it when the scope has ended.
-                s.spawn_with(task().stack_size(1 << 20).unwrap(), || {
-                    ran.fetch_add(1, Ordering::Relaxed);
-                });
+                s.spawn_with(task().stack_size(1 << 20).unwrap(), || ran.up());
                 scope_with(Wait::DescendantsOnly, |s| {
                     let kin = s.spawn_with(task().stack_size(1 << 20).unwrap(), || ());
                     assert!(matches!(kin.join(), Err(JoinError::NoStack(_))));
                 });
-                assert_eq!(ran.load(Ordering::Relaxed), 0);
+                assert_eq!(ran.get(), 0);
                 // Frees them.
-                over.store(true, Ordering::Relaxed);
-                give_way_until(|| ran.load(Ordering::Relaxed) == 2);
+                over.set();
+                ran.wait(2);
             });
         });
     });
@@ -484,64 +420,52 @@ fn kin_that_will_never_find_a_stack_fail_though_strangers_are_ready() {
 
 #[test]
 fn a_stranger_is_not_yielded_to() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let [started, fresh] = [(); 2].map(|()| spawn(|| yield_now().unwrap()));
-            assert_eq!(yield_to(&started), Ok(YieldTo::Ran));
-            scope_with(Wait::DescendantsOnly, |_| {
-                let kin = spawn(|| ());
-                for stranger in [&started, &fresh] {
-                    assert_eq!(yield_to(stranger), Ok(YieldTo::Elsewhere));
-                }
-                assert_eq!(yield_to(&kin), Ok(YieldTo::Ran));
-                assert!(!started.is_finished() && !fresh.is_finished());
-                kin.join().unwrap();
-            });
-            started.join().unwrap();
-            fresh.join().unwrap();
+    in_task_with(&[1], |_| {
+        let [started, fresh] = [(); 2].map(|()| spawn(|| yield_now().unwrap()));
+        assert_eq!(yield_to(&started), Ok(YieldTo::Ran));
+        scope_with(Wait::DescendantsOnly, |_| {
+            let kin = spawn(|| ());
+            for stranger in [&started, &fresh] {
+                assert_eq!(yield_to(stranger), Ok(YieldTo::Elsewhere));
+            }
+            assert_eq!(yield_to(&kin), Ok(YieldTo::Ran));
+            assert!(!started.is_finished() && !fresh.is_finished());
+            kin.join().unwrap();
         });
+        started.join().unwrap();
+        fresh.join().unwrap();
     });
 }
 
 #[test]
 fn strangers_of_either_of_two_nested_scopes_go_on_in_order() {
-    with(&[1], |rt| {
+    in_task_with(&[1], |_| {
         let order = Mutex::new(Vec::new());
         let note = |name: &'static str| {
-            for _ in 0..3 {
-                yield_now().unwrap();
-            }
+            yields(3);
             order.lock().unwrap().push(name);
         };
-        rt.block_on(|| {
-            scope(|s| {
-                s.spawn(|| note("outer"));
-                for _ in 0..100 {
-                    if order.lock().unwrap().is_empty() {
-                        yield_now().unwrap();
-                    }
+        scope(|s| {
+            s.spawn(|| note("outer"));
+            for _ in 0..100 {
+                if order.lock().unwrap().is_empty() {
+                    yield_now().unwrap();
                 }
-                order.lock().unwrap().clear();
-                for name in ["a", "b"] {
-                    let task = s.spawn(move || note(name));
-                    drop(task);
-                }
+            }
+            order.lock().unwrap().clear();
+            ["a", "b"].into_iter().for_each(|name| drop(s.spawn(move || note(name))));
+            yield_now().unwrap();
+            scope_with(Wait::DescendantsOnly, |s| {
+                s.spawn(|| note("c"));
                 yield_now().unwrap();
                 scope_with(Wait::DescendantsOnly, |s| {
-                    s.spawn(|| note("c"));
-                    yield_now().unwrap();
-                    scope_with(Wait::DescendantsOnly, |s| {
-                        s.spawn(|| note("d"));
-                        for _ in 0..500 {
-                            yield_now().unwrap();
-                        }
-                    });
-                    assert_eq!(*order.lock().unwrap(), ["d"]);
+                    s.spawn(|| note("d"));
+                    yields(500);
                 });
-                assert_eq!(*order.lock().unwrap(), ["d", "c"]);
+                assert_eq!(*order.lock().unwrap(), ["d"]);
             });
+            assert_eq!(*order.lock().unwrap(), ["d", "c"]);
         });
-        let order = order.into_inner().unwrap();
-        assert_eq!(order.len(), 4);
+        assert_eq!(order.into_inner().unwrap().len(), 4);
     });
 }

@@ -1,7 +1,7 @@
 //! What a group makes of members that hand on a cancel with `?`.
 
 use crate::common::mpsc::channel;
-use crate::common::{give_way_until, with_each};
+use crate::common::{Count, Flag, with_each};
 use cygnet::sync::Event;
 use cygnet::{
     Cancelled, JoinError, Reason, Runtime, TaskGroup, cancel_handle, ignore_cancellation, park,
@@ -9,7 +9,6 @@ use cygnet::{
 };
 use std::error::Error;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A group with members that have and have not begun, and that hand on their cancel with `?`.
 fn cancelled_by_hand<E: std::fmt::Debug + Send + 'static>(
@@ -20,15 +19,14 @@ fn cancelled_by_hand<E: std::fmt::Debug + Send + 'static>(
         for group in [TaskGroup::fallible, || TaskGroup::fallible().fail_fast()] {
             let joined = rt.block_on(|| {
                 let group = group();
-                let waits = Arc::new(AtomicUsize::new(0));
+                let waits = Count::new();
                 for _ in 0..begun {
-                    let waits = Arc::clone(&waits);
                     group.spawn(move || {
-                        waits.fetch_add(1, Ordering::Relaxed);
+                        waits.up();
                         fails()
                     });
                 }
-                give_way_until(|| waits.load(Ordering::Relaxed) == begun);
+                waits.wait(begun);
                 (0..2).for_each(|_| group.spawn(fails));
                 group.cancel_and_join("the server stops")
             });
@@ -58,17 +56,17 @@ fn a_member_that_hands_on_another_cancel_than_that_of_its_group_has_failed() {
     with_each(|rt| {
         let joined = rt.block_on(|| {
             let group = TaskGroup::<Cancelled>::fallible();
-            let ended = Arc::new(AtomicBool::new(false));
-            let seen = Arc::clone(&ended);
+            let ended = Flag::new();
+            let seen = ended;
             group.spawn(move || {
                 let own = scope(|s| {
                     s.cancel("its own");
                     park()
                 });
-                ended.store(true, Ordering::Release);
+                ended.set();
                 own
             });
-            give_way_until(|| seen.load(Ordering::Acquire));
+            seen.wait();
             group.cancel_and_join("the server stops")
         });
         let failed = joined.unwrap_err().into_failed().unwrap();
@@ -91,13 +89,13 @@ fn a_member_that_hands_on_a_cancel_that_is_ignored_above_its_group_has_failed() 
                         Err(error) => Err(error.cancelled().unwrap().clone()),
                     };
                     let group = TaskGroup::<Cancelled>::fallible();
-                    let hands_on = Arc::new(AtomicBool::new(false));
-                    let begins = Arc::clone(&hands_on);
+                    let hands_on = Flag::new();
+                    let begins = hands_on;
                     group.spawn(move || {
-                        begins.store(true, Ordering::Release);
+                        begins.set();
                         told
                     });
-                    give_way_until(|| hands_on.load(Ordering::Acquire));
+                    hands_on.wait();
                     group.cancel_and_join("by the owner")
                 });
                 give.send(joined.unwrap()).unwrap();
@@ -115,23 +113,23 @@ fn a_failure_counts_more_than_a_cancel_that_was_handed_on_before_it() {
     with_each(|rt| {
         let joined = rt.block_on(|| {
             let group = TaskGroup::<Box<dyn Error + Send + Sync>>::fallible();
-            let (told, begun) = (Arc::new(Event::new()), Arc::new(AtomicUsize::new(0)));
-            let (is_told, begins) = (Arc::clone(&told), Arc::clone(&begun));
+            let (told, begun) = (Arc::new(Event::new()), Count::new());
+            let (is_told, begins) = (Arc::clone(&told), begun);
             group.spawn(move || {
-                begins.fetch_add(1, Ordering::Release);
+                begins.up();
                 let cancelled = park();
                 told.set();
                 Ok(cancelled?)
             });
-            let begins = Arc::clone(&begun);
+            let begins = begun;
             group.spawn(move || {
                 ignore_cancellation(|| {
-                    begins.fetch_add(1, Ordering::Release);
+                    begins.up();
                     is_told.wait()
                 })??;
                 Err("no luck".into())
             });
-            give_way_until(|| begun.load(Ordering::Acquire) == 2);
+            begun.wait(2);
             group.cancel("enough");
             group.join()
         });

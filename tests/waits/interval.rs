@@ -1,30 +1,19 @@
-//! Intervals: which ticks come, told by the moments at which they were due, whoever waits for them.
+//! Intervals: which ticks come, told by the moments at which they were due, to tasks, threads and
+//! futures.
 
-use crate::common::{self, eventually, panic_of, parks, runtime, scaled, with_each, within};
+use crate::common::{
+    self, Flag, eventually, in_task, panic_of, parks, runtime, scaled, with_each, within,
+};
+use crate::is_pending;
 use cygnet::{
     Interval, MissedTicks, Reason, RuntimeEnded, interval, interval_at, sleep, spawn, wait,
 };
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 const SHORT: Duration = Duration::from_millis(1);
 /// So long that no test waits for it, nor is late by so much.
 const HOUR: Duration = Duration::from_secs(3600);
-
-fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(Waker::noop()))
-}
-
-/// One whose first tick was due so many hours and a half ago.
-fn late_by(hours: u32, missed: MissedTicks) -> (Instant, Interval) {
-    let start = common::now() - hours * HOUR - HOUR / 2;
-    let mut ticks = interval_at(start, HOUR);
-    ticks.set_missed_ticks(missed);
-    (start, ticks)
-}
 
 #[test]
 fn the_first_tick_comes_at_once_and_each_other_a_period_after_the_one_before() {
@@ -41,77 +30,62 @@ fn the_first_tick_comes_at_once_and_each_other_a_period_after_the_one_before() {
             }
             let start = common::now() + 2 * SHORT;
             let mut ticks = interval_at(start, SHORT);
-            for n in 0..5 {
-                assert_eq!(ticks.tick(), Ok(start + n * SHORT));
-            }
+            (0..5).for_each(|n| assert_eq!(ticks.tick(), Ok(start + n * SHORT)));
         });
         assert_eq!(rt.metrics().timers(), 0, "timers are left");
     });
 }
 
-#[test]
-fn a_burst_catches_up_with_what_was_missed() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (start, mut ticks) = late_by(10, MissedTicks::Burst);
-            assert_eq!(ticks.missed_ticks(), MissedTicks::default());
-            for n in 0..=10 {
-                assert_eq!(ticks.tick(), Ok(start + n * HOUR));
-            }
-            assert_eq!(ticks.next_tick(), Some(start + 11 * HOUR));
-            assert!(poll(pin!(ticks.tick_async())).is_pending());
-        });
-    });
+/// An interval whose first tick was due ten hours and a half ago.
+fn late(missed: MissedTicks) -> (Instant, Interval) {
+    let start = common::now() - 10 * HOUR - HOUR / 2;
+    let mut ticks = interval_at(start, HOUR);
+    ticks.set_missed_ticks(missed);
+    (start, ticks)
 }
 
 #[test]
-fn a_delay_begins_anew_with_the_late_one() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (start, mut ticks) = late_by(10, MissedTicks::Delay);
-            let before = common::now();
-            assert_eq!(ticks.tick(), Ok(start));
-            let next = ticks.next_tick().unwrap();
-            assert!(next >= before + HOUR && next <= common::now() + HOUR);
-            // Likewise of a future.
+fn missed_ticks_come_in_a_burst_delay_the_next_one_or_are_skipped() {
+    in_task(|_| {
+        let (start, mut ticks) = late(MissedTicks::Burst);
+        assert_eq!(ticks.missed_ticks(), MissedTicks::default());
+        (0..=10).for_each(|n| assert_eq!(ticks.tick(), Ok(start + n * HOUR)));
+        assert_eq!(ticks.next_tick(), Some(start + 11 * HOUR));
+        assert!(is_pending(pin!(ticks.tick_async())));
+
+        let (start, mut ticks) = late(MissedTicks::Delay);
+        let tick = |ticks: &mut Interval| ticks.tick();
+        let awaited = |ticks: &mut Interval| Ok(wait(ticks.tick_async()).unwrap().unwrap());
+        let ways: [(&str, &dyn Fn(&mut Interval) -> Result<Instant, cygnet::Cancelled>); 2] =
+            [("tick", &tick), ("tick_async", &awaited)];
+        for (how, tick) in ways {
             ticks.reset_at(start);
             let before = common::now();
-            assert_eq!(wait(ticks.tick_async()), Ok(Ok(start)));
+            assert_eq!(tick(&mut ticks), Ok(start), "{how}");
             let next = ticks.next_tick().unwrap();
-            assert!(next >= before + HOUR && next <= common::now() + HOUR);
-        });
-    });
-}
+            assert!(next >= before + HOUR && next <= common::now() + HOUR, "{how}");
+        }
 
-#[test]
-fn a_skip_leaves_out_what_was_missed() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (start, mut ticks) = late_by(10, MissedTicks::Skip);
-            assert_eq!(ticks.tick(), Ok(start));
-            assert_eq!(ticks.next_tick(), Some(start + 11 * HOUR));
-            assert!(poll(pin!(ticks.tick_async())).is_pending());
-        });
+        let (start, mut ticks) = late(MissedTicks::Skip);
+        assert_eq!(ticks.tick(), Ok(start));
+        assert_eq!(ticks.next_tick(), Some(start + 11 * HOUR));
+        assert!(is_pending(pin!(ticks.tick_async())));
     });
 }
 
 #[test]
 fn a_tick_that_was_cancelled_or_dropped_is_not_used_up() {
     with_each(|rt| {
-        let handle = rt.handle();
         let before = parks(rt);
-        // While it waits.
+        // Cancelled while it waits.
         let start = common::now() + HOUR;
-        let mut ticks = handle.interval_at(start, HOUR);
-        let task = rt.spawn(move || {
-            let told = ticks.tick().unwrap_err();
-            (told.reason().clone(), ticks)
-        });
+        let mut ticks = rt.handle().interval_at(start, HOUR);
+        let task = rt.spawn(move || (ticks.tick().unwrap_err().reason().clone(), ticks));
         eventually("it waits", || parks(rt) > before);
         task.cancel("enough");
         let (reason, mut ticks) = task.join().unwrap();
         assert_eq!((reason, ticks.next_tick()), (Reason::from("enough"), Some(start)));
-        // On entry, though it is due.
+        // Cancelled on entry, though it is due.
         let start = common::now();
         ticks.reset_at(start);
         let task = rt.spawn(move || {
@@ -121,10 +95,17 @@ fn a_tick_that_was_cancelled_or_dropped_is_not_used_up() {
         });
         let mut ticks = task.join().unwrap();
         assert_eq!(ticks.next_tick(), Some(start));
-        // A future that is dropped, before it was polled, and while it waits.
+        // Where nothing may suspend.
         ticks.reset_at(start + HOUR);
+        let mut ticks = rt.block_on(move || {
+            let said = panic_of(|| cygnet::no_suspend(|| ticks.tick()));
+            assert!(said.contains("inside no_suspend"), "{said}");
+            ticks
+        });
+        assert_eq!(ticks.next_tick(), Some(start + HOUR));
+        // A future that is dropped, before it was polled, and while it waits.
         drop(ticks.tick_async());
-        assert!(poll(pin!(ticks.tick_async())).is_pending());
+        assert!(is_pending(pin!(ticks.tick_async())));
         assert_eq!(ticks.next_tick(), Some(start + HOUR));
         ticks.reset_at(start);
         drop(ticks.tick_async());
@@ -139,22 +120,16 @@ fn a_cancel_races_a_tick_and_takes_none_away() {
         let period = Duration::from_micros(150);
         let mut ticks = rt.handle().interval(period);
         let mut expected = ticks.next_tick().unwrap();
-        let begun = Arc::new(AtomicBool::new(false));
+        let begun = Flag::new();
         for round in 0..scaled(200) as u64 {
-            let task = rt.spawn({
-                let begun = Arc::clone(&begun);
-                move || {
-                    begun.store(true, Ordering::Relaxed);
-                    let mut taken = Vec::new();
-                    while let Ok(due) = ticks.tick() {
-                        taken.push(due);
-                    }
-                    (taken, ticks)
-                }
+            let task = rt.spawn(move || {
+                begun.set();
+                let taken: Vec<_> = std::iter::from_fn(|| ticks.tick().ok()).collect();
+                (taken, ticks)
             });
-            // The first one. If a later one has not started the interval is gone with it. Where the machine is slow none of
-            // them need ever wait: each tick is late.
-            eventually("it has begun", || begun.load(Ordering::Relaxed));
+            // The first task. If a later one has not started the interval is gone with it. Where the
+            // machine is slow none of them need ever wait: each tick is late.
+            eventually("it has begun", || begun.get());
             common::compute(round * 13 % 400);
             task.cancel("now");
             let Ok((taken, back)) = task.join() else {
@@ -190,7 +165,7 @@ fn tasks_threads_and_futures_take_ticks_of_one_interval_by_turns() {
 }
 
 #[test]
-fn a_tick_of_another_runtime_s_interval_and_the_end_of_that() {
+fn an_interval_ticks_for_another_runtime_and_ends_with_its_own() {
     within(|| {
         let (rt, other) = (runtime(1), runtime(1));
         let mut ticks = rt.handle().interval(SHORT);
@@ -200,7 +175,7 @@ fn a_tick_of_another_runtime_s_interval_and_the_end_of_that() {
         let far = ticks.next_tick();
         common::thread::scope(|threads| {
             let waits = threads.spawn(|| {
-                // On a plain thread it is the end of the interval's own that counts.
+                // On a plain thread the end of the interval's own runtime counts.
                 let ended = ticks.tick().unwrap_err();
                 assert_eq!(*ended.reason(), Reason::RuntimeShutDown);
             });
@@ -219,54 +194,37 @@ fn a_tick_of_another_runtime_s_interval_and_the_end_of_that() {
 
 #[test]
 fn a_reset_puts_the_next_tick_off_by_a_period() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let mut ticks = interval(HOUR);
-            let before = common::now();
-            ticks.reset();
-            let next = ticks.next_tick().unwrap();
-            assert!(next >= before + HOUR && next <= common::now() + HOUR);
-            ticks.reset_at(before);
-            assert_eq!(ticks.tick(), Ok(before));
-            assert_eq!((ticks.next_tick(), ticks.period()), (Some(before + HOUR), HOUR));
-        });
+    in_task(|_| {
+        let mut ticks = interval(HOUR);
+        let before = common::now();
+        ticks.reset();
+        let next = ticks.next_tick().unwrap();
+        assert!(next >= before + HOUR && next <= common::now() + HOUR);
+        ticks.reset_at(before);
+        assert_eq!(ticks.tick(), Ok(before));
+        assert_eq!((ticks.next_tick(), ticks.period()), (Some(before + HOUR), HOUR));
     });
 }
 
 #[test]
-fn a_period_of_no_time_is_refused_and_one_of_all_time_has_one_tick() {
+fn a_period_of_zero_is_refused_and_an_endless_one_has_one_tick() {
     with_each(|rt| {
-        let said = panic_of(|| rt.handle().interval(Duration::ZERO));
-        assert!(said.contains("a period longer than zero"), "{said}");
+        let refused = |said: String| {
+            assert!(said.contains("a period longer than zero"), "{said}");
+        };
+        refused(panic_of(|| rt.handle().interval(Duration::ZERO)));
         rt.block_on(|| {
-            for said in [
-                panic_of(|| interval(Duration::ZERO)),
-                panic_of(|| interval_at(common::now(), Duration::ZERO)),
-            ] {
-                assert!(said.contains("a period longer than zero"), "{said}");
-            }
+            refused(panic_of(|| interval(Duration::ZERO)));
+            refused(panic_of(|| interval_at(common::now(), Duration::ZERO)));
             let mut ticks = interval(Duration::MAX);
             ticks.tick().unwrap();
             assert_eq!(ticks.next_tick(), None);
-            assert!(poll(pin!(ticks.tick_async())).is_pending());
+            assert!(is_pending(pin!(ticks.tick_async())));
             let waits = spawn(move || ticks.tick().is_err());
             sleep(SHORT).unwrap();
             waits.cancel("enough");
             assert!(!matches!(waits.join(), Ok(false)));
         });
         assert_eq!(rt.metrics().timers(), 0, "timers are left");
-    });
-}
-
-#[test]
-fn where_nothing_may_wait_a_tick_says_so_and_is_not_used_up() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let start = common::now() + HOUR;
-            let mut ticks = interval_at(start, HOUR);
-            let said = panic_of(|| cygnet::no_suspend(|| ticks.tick()));
-            assert!(said.contains("inside no_suspend"), "{said}");
-            assert_eq!(ticks.next_tick(), Some(start));
-        });
     });
 }

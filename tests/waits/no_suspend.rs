@@ -1,113 +1,102 @@
 //! Sections in which a task must not be suspended.
 
-use crate::common::Mutex;
 use crate::common::mpsc::channel;
-use crate::common::{self, Drops, give_way_until, parks, with_each};
+use crate::common::{Drops, Flag, Mutex, give_way_until, in_task, panic_of, parks, with_each};
 use cygnet::{blocking, checkpoint, join, no_suspend, park, scope, spawn, unparker, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 const REFUSAL: &str = "a task would be suspended inside no_suspend";
 
 #[test]
 fn every_suspension_inside_no_suspend_is_a_panic_and_none_outside() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let refused = |wait: &dyn Fn()| {
-                let said = common::panic_of(|| no_suspend(wait));
-                assert!(said.contains(REFUSAL), "{said}");
-            };
-            refused(&|| yield_now().unwrap());
-            refused(&|| park().unwrap());
-            refused(&|| blocking(|| ()));
-            refused(&|| rt.block_on(|| ()));
-            // A task that has started cannot be run in place of the join.
-            let (tell, told) = channel();
-            let before = parks(rt);
-            let parked = Mutex::new(Some(spawn(move || {
-                tell.send(unparker()).unwrap();
-                park().is_ok()
-            })));
-            give_way_until(|| parks(rt) > before);
-            refused(&|| {
-                let task = parked.lock().unwrap_or_else(|e| e.into_inner()).take().unwrap();
-                drop(task.join());
-            });
-            told.recv().unwrap().unpark();
-            yield_now().unwrap();
+    in_task(|rt| {
+        let refused = |wait: &dyn Fn()| {
+            let said = panic_of(|| no_suspend(wait));
+            assert!(said.contains(REFUSAL), "{said}");
+        };
+        refused(&|| yield_now().unwrap());
+        refused(&|| park().unwrap());
+        refused(&|| blocking(|| ()));
+        refused(&|| rt.block_on(|| ()));
+        // A task that has started cannot be run in place of the join.
+        let (tell, told) = channel();
+        let before = parks(rt);
+        let parked = Mutex::new(Some(spawn(move || {
+            tell.send(unparker()).unwrap();
+            park().is_ok()
+        })));
+        give_way_until(|| parks(rt) > before);
+        refused(&|| {
+            let task = parked.lock().unwrap_or_else(|e| e.into_inner()).take().unwrap();
+            drop(task.join());
         });
+        told.recv().unwrap().unpark();
+        yield_now().unwrap();
     });
 }
 
 #[test]
 fn what_need_not_wait_is_allowed_inside_no_suspend() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let ended = spawn(|| 5);
-            give_way_until(|| ended.is_finished());
-            let me = unparker();
-            let value = no_suspend(|| {
-                checkpoint().unwrap();
-                me.unpark();
-                no_suspend(|| ended.join().unwrap())
-            });
-            assert_eq!(value, 5);
-            park().unwrap();
+    in_task(|_| {
+        let ended = spawn(|| 5);
+        give_way_until(|| ended.is_finished());
+        let me = unparker();
+        let value = no_suspend(|| {
+            checkpoint().unwrap();
+            me.unpark();
+            no_suspend(|| ended.join().unwrap())
         });
+        assert_eq!(value, 5);
+        park().unwrap();
     });
     assert_eq!(no_suspend(|| 1), 1);
 }
 
 #[test]
 fn a_panic_inside_no_suspend_ends_the_section() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            assert_eq!(common::panic_of(|| no_suspend(|| no_suspend(|| panic!("out")))), "out");
-            yield_now().unwrap();
-        });
+    in_task(|_| {
+        assert_eq!(panic_of(|| no_suspend(|| no_suspend(|| panic!("out")))), "out");
+        yield_now().unwrap();
     });
 }
 
 #[test]
 fn the_result_of_a_started_task_whose_join_was_refused_is_dropped() {
     with_each(|rt| {
-        let (results, ended) = (Drops::new(), Arc::new(AtomicBool::new(false)));
+        let (results, ended) = (Drops::new(), Flag::new());
         rt.block_on(|| {
             let before = parks(rt);
             let task = spawn({
-                let (results, ended) = (results.clone(), ended.clone());
+                let results = results.clone();
                 move || {
                     // The refused join lets go of the task: it is cancelled.
-                    ended.store(park().is_err(), Ordering::Relaxed);
+                    ended.put(park().is_err());
                     results.guard()
                 }
             });
             give_way_until(|| parks(rt) > before);
-            let said = common::panic_of(|| no_suspend(|| drop(task.join())));
+            let said = panic_of(|| no_suspend(|| drop(task.join())));
             assert!(said.contains(REFUSAL), "{said}");
         });
-        assert_eq!((results.count(), ended.load(Ordering::Relaxed)), (1, true));
+        assert_eq!((results.count(), ended.get()), (1, true));
     });
 }
 
 /// A child that was spawned before the section is none of its tasks, though the same task has spawned it.
 #[test]
 fn what_was_spawned_before_the_section_is_not_called_inside() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            scope(|s| {
-                let before = s.spawn(|| yield_now().is_ok());
-                let beside = spawn(|| yield_now().is_ok());
-                no_suspend(|| {
-                    scope(|inner| {
-                        inner.spawn(|| ());
-                        scope(|innermost| drop(innermost.spawn(|| ())));
-                    });
-                    assert_eq!(join(|| 1, || 2), (1, 2));
+    in_task(|_| {
+        scope(|s| {
+            let before = s.spawn(|| yield_now().is_ok());
+            let beside = spawn(|| yield_now().is_ok());
+            no_suspend(|| {
+                scope(|inner| {
+                    inner.spawn(|| ());
+                    scope(|innermost| drop(innermost.spawn(|| ())));
                 });
-                assert!(before.join().unwrap());
-                assert!(beside.join().unwrap());
+                assert_eq!(join(|| 1, || 2), (1, 2));
             });
+            assert!(before.join().unwrap());
+            assert!(beside.join().unwrap());
         });
     });
 }

@@ -2,36 +2,29 @@
 
 use crate::common::mpsc::channel;
 use crate::common::{
-    self, eventually, give_way_until, parks, scaled, with_each, with_each_and_many,
+    self, Count, Flag, eventually, give_way_until, in_task, in_task_and_many, panic_of, parks,
+    scaled, with_each, with_each_and_many, with_own,
 };
-use cygnet::{Unparker, blocking, park, spawn, unparker, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use cygnet::{Handle, Unparker, blocking, park, spawn, unparker, yield_now};
 
 #[test]
 fn an_unpark_before_the_park_is_kept_and_two_count_as_one() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let me = unparker();
+    in_task(|rt| {
+        let me = unparker();
+        me.unpark();
+        me.unpark();
+        park().unwrap();
+        // The second would have been kept as another permit: this park must wait for the third.
+        let (third, before) = (Flag::new(), parks(rt));
+        let parks = || Handle::current().metrics().workers.iter().map(|w| w.parks).sum::<u64>();
+        let waker = spawn(move || {
+            give_way_until(|| parks() > before);
+            third.set();
             me.unpark();
-            me.unpark();
-            park().unwrap();
-            // The second would have been kept as another permit: this park must wait for the third.
-            let (third, before) = (Arc::new(AtomicBool::new(false)), parks(rt));
-            let waker = spawn({
-                let (third, handle) = (third.clone(), rt.handle());
-                move || {
-                    give_way_until(|| {
-                        handle.metrics().workers.iter().map(|w| w.parks).sum::<u64>() > before
-                    });
-                    third.store(true, Ordering::Relaxed);
-                    me.unpark();
-                }
-            });
-            park().unwrap();
-            assert!(third.load(Ordering::Relaxed));
-            waker.join().unwrap();
         });
+        park().unwrap();
+        assert!(third.get());
+        waker.join().unwrap();
     });
 }
 
@@ -59,25 +52,22 @@ fn a_foreign_thread_wakes_a_parked_task() {
 fn every_permit_of_many_foreign_threads_at_once_is_seen() {
     with_each(|rt| {
         let each = scaled(2_000);
-        let sent = Arc::new(AtomicUsize::new(0));
+        let sent = Count::new();
         let (tell, unparkers) = channel();
-        let task = rt.spawn({
-            let sent = sent.clone();
-            move || {
-                tell.send(unparker()).unwrap();
-                // A count that was stored before an unpark is seen after the park that it ends.
-                while sent.load(Ordering::Relaxed) < 3 * each {
-                    park().unwrap();
-                }
+        let task = rt.spawn(move || {
+            tell.send(unparker()).unwrap();
+            // A count that was stored before an unpark is seen after the park that it ends.
+            while sent.get() < 3 * each {
+                park().unwrap();
             }
         });
         let unparker = unparkers.recv().unwrap();
         common::thread::scope(|scope| {
             for _ in 0..3 {
-                let (sent, unparker) = (&sent, unparker.clone());
+                let unparker = unparker.clone();
                 scope.spawn(move || {
                     for _ in 0..each {
-                        sent.fetch_add(1, Ordering::Relaxed);
+                        sent.up();
                         unparker.unpark();
                     }
                 });
@@ -89,59 +79,51 @@ fn every_permit_of_many_foreign_threads_at_once_is_seen() {
 
 #[test]
 fn two_tasks_wake_each_other_many_times() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            let rounds = scaled(5_000);
-            let me = unparker();
-            let (tell, other) = channel();
-            let turn = Arc::new(AtomicUsize::new(0));
-            let partner = spawn({
-                let turn = turn.clone();
-                move || {
-                    tell.send(unparker()).unwrap();
-                    for round in 0..rounds {
-                        while turn.load(Ordering::Acquire) != 2 * round + 1 {
-                            park().unwrap();
-                        }
-                        turn.store(2 * round + 2, Ordering::Release);
-                        me.unpark();
-                    }
-                }
-            });
-            let mut found = None;
-            give_way_until(|| {
-                found = other.try_recv().ok();
-                found.is_some()
-            });
-            let other = found.unwrap();
+    in_task_and_many(|_| {
+        let rounds = scaled(5_000);
+        let me = unparker();
+        let (tell, other) = channel();
+        let turn = Count::new();
+        let partner = spawn(move || {
+            tell.send(unparker()).unwrap();
             for round in 0..rounds {
-                turn.store(2 * round + 1, Ordering::Release);
-                other.unpark();
-                while turn.load(Ordering::Acquire) != 2 * round + 2 {
+                while turn.get() != 2 * round + 1 {
                     park().unwrap();
                 }
+                turn.put(2 * round + 2);
+                me.unpark();
             }
-            partner.join().unwrap();
         });
+        let other = loop {
+            match other.try_recv() {
+                Ok(other) => break other,
+                Err(_) => yield_now().unwrap(),
+            }
+        };
+        for round in 0..rounds {
+            turn.put(2 * round + 1);
+            other.unpark();
+            while turn.get() != 2 * round + 2 {
+                park().unwrap();
+            }
+        }
+        partner.join().unwrap();
     });
 }
 
 #[test]
-fn an_unpark_after_the_task_s_end_and_after_the_runtime_s_does_nothing() {
-    for workers in common::WORKERS {
-        common::within(|| {
-            let rt = common::runtime(workers);
-            let task = rt.spawn(unparker);
-            let id = task.id();
-            let unparker = task.join().unwrap();
-            unparker.unpark();
-            let copy = unparker.clone();
-            assert_eq!(copy.id(), id);
-            drop(rt);
-            copy.unpark();
-            unparker.unpark();
-        });
-    }
+fn an_unpark_after_the_end_of_its_task_or_runtime_does_nothing() {
+    with_own(|rt| {
+        let task = rt.spawn(unparker);
+        let id = task.id();
+        let unparker = task.join().unwrap();
+        unparker.unpark();
+        let copy = unparker.clone();
+        assert_eq!(copy.id(), id);
+        drop(rt);
+        copy.unpark();
+        unparker.unpark();
+    });
 }
 
 #[test]
@@ -167,10 +149,10 @@ fn an_unpark_does_not_end_a_wait_of_another_kind_and_is_kept() {
 
 #[test]
 fn a_park_outside_a_task_says_where_to_call_it() {
-    let said = common::panic_of(park);
+    let said = panic_of(park);
     assert!(said.contains("outside a task") && said.contains("block_on"), "{said}");
-    assert!(common::panic_of(|| spawn(|| ()).detach()).contains("outside a task"));
-    assert!(common::panic_of(yield_now).contains("outside a task"));
-    assert!(common::panic_of(unparker).contains("outside a task"));
-    assert!(common::panic_of(cygnet::Handle::current).contains("outside a runtime"));
+    assert!(panic_of(|| spawn(|| ()).detach()).contains("outside a task"));
+    assert!(panic_of(yield_now).contains("outside a task"));
+    assert!(panic_of(unparker).contains("outside a task"));
+    assert!(panic_of(Handle::current).contains("outside a runtime"));
 }

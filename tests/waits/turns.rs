@@ -1,32 +1,30 @@
-//! Turns: who runs after `yield_now`, `yield_to` and `checkpoint`.
+//! Turns: which task runs after `yield_now`, `yield_to` and `checkpoint`.
 
-use crate::common::Mutex;
 use crate::common::mpsc::channel;
-use crate::common::{self, give_way_until, parks, scaled, with, with_each, with_each_and_many};
-use cygnet::{YieldTo, checkpoint, no_suspend, park, spawn, unparker, yield_now, yield_to};
+use crate::common::{
+    self, Count, Flag, Mutex, give_way_until, in_task_and_many, in_task_with, join_all, parks,
+    scaled, with, with_each, yields,
+};
+use cygnet::{Task, YieldTo, checkpoint, no_suspend, park, spawn, unparker, yield_now, yield_to};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 #[test]
 fn yield_now_lets_every_ready_task_run_once() {
     with(&[1], |rt| {
         let order = rt.block_on(|| {
-            let order = Arc::new(Mutex::new(Vec::new()));
-            let started = Arc::new(AtomicUsize::new(0));
-            let tasks: Vec<_> = (0..3)
-                .map(|i| {
-                    let (order, started) = (order.clone(), started.clone());
-                    spawn(move || {
-                        started.fetch_add(1, Ordering::Relaxed);
-                        give_way_until(|| started.load(Ordering::Relaxed) == 3);
-                        for _ in 0..4 {
-                            order.lock().unwrap().push(i);
-                            yield_now().unwrap();
-                        }
-                    })
+            let (order, started) = (Arc::new(Mutex::new(Vec::new())), Count::new());
+            let spawns = |i| {
+                let order = order.clone();
+                spawn(move || {
+                    started.up();
+                    started.wait(3);
+                    for _ in 0..4 {
+                        order.lock().unwrap().push(i);
+                        yield_now().unwrap();
+                    }
                 })
-                .collect();
-            tasks.into_iter().for_each(|task| task.join().unwrap());
+            };
+            join_all([0, 1, 2].map(spawns));
             Arc::into_inner(order).unwrap().into_inner().unwrap()
         });
         assert_eq!(order.len(), 12);
@@ -42,135 +40,106 @@ fn yield_now_lets_every_ready_task_run_once() {
 fn a_thousand_tasks_yield_a_thousand_times() {
     let (tasks, turns) =
         (scaled(1_000), scaled(1_000) / if cfg!(debug_assertions) { 10 } else { 1 });
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            let tasks: Vec<_> = (0..tasks)
-                .map(|_| spawn(move || (0..turns).for_each(|_| yield_now().unwrap())))
-                .collect();
-            tasks.into_iter().for_each(|task| task.join().unwrap());
-        });
+    in_task_and_many(|_| {
+        let yields = |_| spawn(move || yields(turns));
+        join_all((0..tasks).map(yields));
     });
 }
 
 #[test]
-fn yield_to_a_fresh_task_starts_it_before_the_others() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let order = Arc::new(Mutex::new(Vec::new()));
-            let tasks: Vec<_> = (0..5)
-                .map(|i| {
-                    let order = order.clone();
-                    spawn(move || order.lock().unwrap().push(i))
+fn yield_to_a_fresh_or_ready_task_runs_it_before_the_others() {
+    for ready in [false, true] {
+        in_task_with(&[1], |_| {
+            let (order, started, go) =
+                (Arc::new(Mutex::new(Vec::new())), Count::new(), Flag::new());
+            let spawns = |i| {
+                let order = order.clone();
+                spawn(move || {
+                    started.up();
+                    go.wait();
+                    order.lock().unwrap().push(i);
                 })
-                .collect();
-            assert_eq!(yield_to(&tasks[2]), Ok(YieldTo::Ran));
-            assert_eq!(order.lock().unwrap()[0], 2);
-            tasks.into_iter().for_each(|task| task.join().unwrap());
-        });
-    });
-}
-
-#[test]
-fn yield_to_a_ready_task_brings_it_forward() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let order = Arc::new(Mutex::new(Vec::new()));
-            let started = Arc::new(AtomicUsize::new(0));
-            let go = Arc::new(AtomicBool::new(false));
-            let tasks: Vec<_> = (0..5)
-                .map(|i| {
-                    let (order, started, go) = (order.clone(), started.clone(), go.clone());
-                    spawn(move || {
-                        started.fetch_add(1, Ordering::Relaxed);
-                        give_way_until(|| go.load(Ordering::Relaxed));
-                        order.lock().unwrap().push(i);
-                    })
-                })
-                .collect();
-            give_way_until(|| started.load(Ordering::Relaxed) == 5);
-            go.store(true, Ordering::Relaxed);
+            };
+            let tasks = [0, 1, 2, 3, 4].map(spawns);
+            if ready {
+                started.wait(5);
+            }
+            go.set();
             assert_eq!(yield_to(&tasks[3]), Ok(YieldTo::Ran));
-            assert_eq!(order.lock().unwrap()[0], 3);
-            tasks.into_iter().for_each(|task| task.join().unwrap());
+            assert_eq!(order.lock().unwrap()[0], 3, "ready: {ready}");
+            join_all(tasks);
+        });
+    }
+}
+
+/// A ready task that counts its turns until it is told to stop. Returns after its first turn.
+fn counting_turns() -> (Task<()>, Count, Flag) {
+    let (turns, stop) = (Count::new(), Flag::new());
+    let task = spawn(move || {
+        give_way_until(|| {
+            turns.up();
+            stop.get()
         });
     });
+    give_way_until(|| turns.get() > 0);
+    (task, turns, stop)
 }
 
 #[test]
 fn yield_to_a_parked_a_finished_and_the_calling_task_yields_to_others_instead() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let (tell, told) = channel();
-            let before = parks(rt);
-            let parked = spawn(move || {
-                tell.send(unparker()).unwrap();
-                park().unwrap();
-            });
-            give_way_until(|| parks(rt) > before);
-            let finished = spawn(|| ());
-            give_way_until(|| finished.is_finished());
-            let turns = Arc::new(AtomicUsize::new(0));
-            let stop = Arc::new(AtomicBool::new(false));
-            let other = spawn({
-                let (turns, stop) = (turns.clone(), stop.clone());
-                move || {
-                    give_way_until(|| {
-                        turns.fetch_add(1, Ordering::Relaxed);
-                        stop.load(Ordering::Relaxed)
-                    });
-                }
-            });
-            give_way_until(|| turns.load(Ordering::Relaxed) > 0);
-            let before = turns.load(Ordering::Relaxed);
-            assert_eq!(yield_to(&parked), Ok(YieldTo::Parked));
-            assert_eq!(turns.load(Ordering::Relaxed), before + 1);
-            assert_eq!(yield_to(&finished), Ok(YieldTo::Finished));
-            assert_eq!(turns.load(Ordering::Relaxed), before + 2);
-            stop.store(true, Ordering::Relaxed);
-            told.recv().unwrap().unpark();
-            for task in [parked, finished, other] {
-                task.join().unwrap();
-            }
-            // A task whose handle is in its own hand.
-            let place = Arc::new(Mutex::new(None::<cygnet::Task<()>>));
-            let answer = Arc::new(Mutex::new(None));
-            let (mine, told) = (place.clone(), answer.clone());
-            *place.lock().unwrap() = Some(spawn(move || {
-                give_way_until(|| mine.lock().unwrap().is_some());
-                let own = mine.lock().unwrap().take().unwrap();
-                *told.lock().unwrap() = Some(yield_to(&own));
-                own.detach();
-            }));
-            give_way_until(|| answer.lock().unwrap().is_some());
-            assert_eq!(*answer.lock().unwrap(), Some(Ok(YieldTo::Itself)));
+    in_task_with(&[1], |rt| {
+        let (tell, told) = channel();
+        let before = parks(rt);
+        let parked = spawn(move || {
+            tell.send(unparker()).unwrap();
+            park().unwrap();
         });
+        give_way_until(|| parks(rt) > before);
+        let finished = spawn(|| ());
+        give_way_until(|| finished.is_finished());
+        let (other, turns, stop) = counting_turns();
+        let before = turns.get();
+        assert_eq!(yield_to(&parked), Ok(YieldTo::Parked));
+        assert_eq!(turns.get(), before + 1);
+        assert_eq!(yield_to(&finished), Ok(YieldTo::Finished));
+        assert_eq!(turns.get(), before + 2);
+        stop.set();
+        told.recv().unwrap().unpark();
+        join_all([parked, finished, other]);
+        // A task that has its own handle.
+        let place = Arc::new(Mutex::new(None::<Task<()>>));
+        let answer = Arc::new(Mutex::new(None));
+        let (mine, told) = (place.clone(), answer.clone());
+        *place.lock().unwrap() = Some(spawn(move || {
+            give_way_until(|| mine.lock().unwrap().is_some());
+            let own = mine.lock().unwrap().take().unwrap();
+            *told.lock().unwrap() = Some(yield_to(&own));
+            own.detach();
+        }));
+        give_way_until(|| answer.lock().unwrap().is_some());
+        assert_eq!(*answer.lock().unwrap(), Some(Ok(YieldTo::Itself)));
     });
 }
 
 #[test]
 fn yield_to_a_task_of_another_worker_says_that_it_is_elsewhere() {
-    with(&[2, 3, 8], |rt| {
-        rt.block_on(|| {
-            let here = common::thread::current().id();
-            let (started, stop) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
-            let elsewhere = spawn({
-                let (started, stop) = (started.clone(), stop.clone());
-                move || {
-                    *started.lock().unwrap() = Some(common::thread::current().id());
-                    while !stop.load(Ordering::Relaxed) {
-                        common::thread::yield_now();
-                    }
-                }
-            });
-            // Without giving way here, so that it can start on another worker only.
-            while started.lock().unwrap().is_none() {
-                checkpoint_without_a_turn();
-            }
-            assert_ne!(*started.lock().unwrap(), Some(here));
-            assert_eq!(yield_to(&elsewhere), Ok(YieldTo::Elsewhere));
-            stop.store(true, Ordering::Relaxed);
-            elsewhere.join().unwrap();
+    in_task_with(&[2, 3, 8], |_| {
+        let here = common::thread::current().id();
+        let (started, stop) = (Arc::new(Mutex::new(None)), Flag::new());
+        let starts = started.clone();
+        let elsewhere = spawn(move || {
+            *starts.lock().unwrap() = Some(common::thread::current().id());
+            stop.hold();
         });
+        // Lets others take work from this worker, and stays: it can start on another worker only.
+        while started.lock().unwrap().is_none() {
+            no_suspend(checkpoint).unwrap();
+            common::thread::yield_now();
+        }
+        assert_ne!(*started.lock().unwrap(), Some(here));
+        assert_eq!(yield_to(&elsewhere), Ok(YieldTo::Elsewhere));
+        stop.set();
+        elsewhere.join().unwrap();
     });
 }
 
@@ -195,38 +164,19 @@ fn yield_to_a_fresh_task_of_another_runtime_leaves_it_there() {
     });
 }
 
-/// Lets others take work from this worker, and stays.
-fn checkpoint_without_a_turn() {
-    no_suspend(checkpoint).unwrap();
-    common::thread::yield_now();
-}
-
 #[test]
 fn a_checkpoint_gives_way_only_if_another_task_is_ready() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let switches = || rt.metrics().workers[0].switches;
-            let before = switches();
-            (0..1_000).for_each(|_| checkpoint().unwrap());
-            assert_eq!(switches(), before, "nobody was ready");
+    in_task_with(&[1], |rt| {
+        let switches = || rt.metrics().workers[0].switches;
+        let before = switches();
+        (0..1_000).for_each(|_| checkpoint().unwrap());
+        assert_eq!(switches(), before, "no other task was ready");
 
-            let turns = Arc::new(AtomicUsize::new(0));
-            let stop = Arc::new(AtomicBool::new(false));
-            let other = spawn({
-                let (turns, stop) = (turns.clone(), stop.clone());
-                move || {
-                    give_way_until(|| {
-                        turns.fetch_add(1, Ordering::Relaxed);
-                        stop.load(Ordering::Relaxed)
-                    });
-                }
-            });
-            give_way_until(|| turns.load(Ordering::Relaxed) > 0);
-            let before = turns.load(Ordering::Relaxed);
-            (0..100).for_each(|_| checkpoint().unwrap());
-            assert!(turns.load(Ordering::Relaxed) >= before + 90);
-            stop.store(true, Ordering::Relaxed);
-            other.join().unwrap();
-        });
+        let (other, turns, stop) = counting_turns();
+        let before = turns.get();
+        (0..100).for_each(|_| checkpoint().unwrap());
+        assert!(turns.get() >= before + 90);
+        stop.set();
+        other.join().unwrap();
     });
 }

@@ -1,18 +1,16 @@
 //! `wait`: futures inside of tasks and on plain threads, their wakers, and their end.
 
-use crate::common::Mutex;
 use crate::common::thread::ThreadId;
 use crate::common::{
-    self, Drops, eventually, give_way_until, panic_of, runtime, scaled_in_debug, with, with_each,
-    within,
+    self, Count, Drops, Mutex, eventually, give_way_until, in_task, in_task_with, panic_of,
+    runtime, scaled_in_debug, with, with_each, within,
 };
-use cygnet::{Cancelled, Reason, Runtime, park, scope, spawn, timeout, unparker, wait, yield_now};
+use cygnet::{Cancelled, Reason, park, scope, spawn, timeout, unparker, wait, yield_now};
 use std::cell::Cell;
 use std::future::{pending, poll_fn, ready};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -37,6 +35,10 @@ impl Signal {
 
     fn is_polled(&self) -> bool {
         self.0.lock().unwrap().1.is_some()
+    }
+
+    fn eventually_polled(&self) {
+        eventually("it waits", || self.is_polled());
     }
 }
 
@@ -65,7 +67,7 @@ fn a_future_that_is_ready_or_becomes_so_gives_its_value() {
                 2
             })
         });
-        eventually("it waits", || signal.is_polled());
+        signal.eventually_polled();
         signal.give();
         assert_eq!(task.join().unwrap(), Ok(2));
     });
@@ -73,14 +75,14 @@ fn a_future_that_is_ready_or_becomes_so_gives_its_value() {
     let signal = Signal::default();
     common::thread::scope(|s| {
         let waits = s.spawn(|| wait(signal.clone()));
-        eventually("it waits", || signal.is_polled());
+        signal.eventually_polled();
         signal.give();
         assert_eq!(waits.join().unwrap(), Ok(()));
     });
 }
 
 #[test]
-fn it_may_borrow_and_need_not_be_send_and_is_polled_and_dropped_at_home() {
+fn a_future_may_borrow_and_need_not_be_send_and_is_polled_and_dropped_at_home() {
     struct Home(ThreadId, Rc<Cell<u32>>);
     impl Drop for Home {
         fn drop(&mut self) {
@@ -88,20 +90,16 @@ fn it_may_borrow_and_need_not_be_send_and_is_polled_and_dropped_at_home() {
             self.1.set(self.1.get() + 1);
         }
     }
-    with_each(|rt| {
-        let dropped = rt.block_on(|| {
-            let text = String::from("borrowed");
-            let drops = Rc::new(Cell::new(0));
-            let home = Home(common::thread::current().id(), Rc::clone(&drops));
-            let length = wait(async {
-                let _home = home;
-                wait_a_little().await;
-                text.len()
-            });
-            assert_eq!(length, Ok(8));
-            drops.get()
+    in_task(|_| {
+        let text = String::from("borrowed");
+        let drops = Rc::new(Cell::new(0));
+        let home = Home(common::thread::current().id(), Rc::clone(&drops));
+        let length = wait(async {
+            let _home = home;
+            wait_a_little().await;
+            text.len()
         });
-        assert_eq!(dropped, 1);
+        assert_eq!((length, drops.get()), (Ok(8), 1));
     });
 }
 
@@ -115,31 +113,27 @@ async fn wait_a_little() {
     }
 }
 
+/// Waits a little, and gives `value`.
+fn late<T>(value: T) -> Result<T, Cancelled> {
+    wait(async {
+        wait_a_little().await;
+        value
+    })
+}
+
 #[test]
 fn many_tasks_wait_for_many_futures() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            scope(|s| {
-                let tasks: Vec<_> = (0..50)
-                    .map(|i| {
-                        s.spawn(move || {
-                            wait(async {
-                                wait_a_little().await;
-                                i
-                            })
-                            .unwrap()
-                        })
-                    })
-                    .collect();
-                let sum: usize = tasks.into_iter().map(|task| task.join().unwrap()).sum();
-                assert_eq!(sum, 49 * 50 / 2);
-            });
+    in_task(|_| {
+        scope(|s| {
+            let tasks: Vec<_> = (0..50).map(|i| s.spawn(move || late(i).unwrap())).collect();
+            let sum: usize = tasks.into_iter().map(|task| task.join().unwrap()).sum();
+            assert_eq!(sum, 49 * 50 / 2);
         });
     });
 }
 
 #[test]
-fn a_cancelled_wait_drops_the_future_before_it_returns() {
+fn a_cancel_and_the_end_of_the_runtime_end_a_wait_and_drop_its_future_first() {
     with_each(|rt| {
         let (signal, drops) = (Signal::default(), Drops::new());
         let (theirs, guard, count) = (signal.clone(), drops.guard(), drops.clone());
@@ -150,7 +144,7 @@ fn a_cancelled_wait_drops_the_future_before_it_returns() {
             });
             (refused, count.count())
         });
-        eventually("it waits", || signal.is_polled());
+        signal.eventually_polled();
         task.cancel("enough");
         let (refused, dropped) = task.join().unwrap();
         assert_eq!(*refused.unwrap_err().reason(), Reason::Explicit("enough".into()));
@@ -158,22 +152,30 @@ fn a_cancelled_wait_drops_the_future_before_it_returns() {
         // The waker outlives it all.
         signal.give();
     });
+    within(|| {
+        let rt = runtime(2);
+        let signal = Signal::default();
+        let theirs = signal.clone();
+        let task = rt.spawn(move || wait(theirs));
+        signal.eventually_polled();
+        drop(rt);
+        assert_eq!(*task.join().unwrap().unwrap_err().reason(), Reason::RuntimeShutDown);
+        signal.give();
+    });
 }
 
 #[test]
-fn a_cancelled_task_does_not_even_poll_and_a_time_limit_ends_it() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let polled = AtomicUsize::new(0);
-            let counts = || poll_fn(|_| Poll::Ready(polled.fetch_add(1, Ordering::Relaxed)));
-            let late = timeout(Duration::ZERO, || wait(counts()));
-            let refused: Result<usize, Cancelled> = late.unwrap_err().into_inner();
-            assert_eq!(*refused.unwrap_err().reason(), Reason::Deadline);
-            assert_eq!(polled.load(Ordering::Relaxed), 0);
-            let late = timeout(Duration::from_millis(2), || wait(pending::<()>()));
-            assert!(late.unwrap_err().into_inner().is_err());
-            assert_eq!(wait(counts()), Ok(0));
-        });
+fn a_cancelled_task_does_not_even_poll_and_a_time_limit_ends_its_wait() {
+    in_task(|_| {
+        let polled = Count::new();
+        let counts = || poll_fn(|_| Poll::Ready(polled.up()));
+        let late = timeout(Duration::ZERO, || wait(counts()));
+        let refused: Result<(), Cancelled> = late.unwrap_err().into_inner();
+        assert_eq!(*refused.unwrap_err().reason(), Reason::Deadline);
+        assert_eq!(polled.get(), 0);
+        let late = timeout(Duration::from_millis(2), || wait(pending::<()>()));
+        assert!(late.unwrap_err().into_inner().is_err());
+        assert_eq!((wait(counts()), polled.get()), (Ok(()), 1));
     });
 }
 
@@ -198,56 +200,51 @@ fn a_waker_that_is_kept_does_nothing_after_the_end_of_task_and_runtime() {
 
 #[test]
 fn wakers_and_unparks_do_not_use_each_other_up() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let me = unparker();
-            me.unpark();
-            let signal = Signal::default();
-            let theirs = signal.clone();
-            let other = spawn(move || {
-                give_way_until(|| theirs.is_polled());
-                theirs.give();
-            });
-            wait(signal.clone()).unwrap();
-            other.join().unwrap();
-            // Still there; and a waker that is called in vain leaves none.
-            park().unwrap();
-            let kept = wait(poll_fn(|cx| Poll::Ready(cx.waker().clone()))).unwrap();
-            kept.wake_by_ref();
-            let parked = timeout(Duration::from_millis(2), park);
-            assert!(parked.unwrap_err().into_inner().is_err());
-            kept.wake();
+    in_task(|_| {
+        let me = unparker();
+        me.unpark();
+        let signal = Signal::default();
+        let theirs = signal.clone();
+        let other = spawn(move || {
+            give_way_until(|| theirs.is_polled());
+            theirs.give();
         });
+        wait(signal.clone()).unwrap();
+        other.join().unwrap();
+        // The permit is still there. A waker that is called in vain leaves none.
+        park().unwrap();
+        let kept = wait(poll_fn(|cx| Poll::Ready(cx.waker().clone()))).unwrap();
+        kept.wake_by_ref();
+        let parked = timeout(Duration::from_millis(2), park);
+        assert!(parked.unwrap_err().into_inner().is_err());
+        kept.wake();
     });
 }
 
 #[test]
-fn one_that_wakes_itself_lets_others_run() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let others = Arc::new(AtomicUsize::new(0));
-            let mine = Arc::clone(&others);
-            let other = spawn(move || {
-                for _ in 0..10 {
-                    mine.fetch_add(1, Ordering::Relaxed);
-                    yield_now().unwrap();
-                }
-            });
-            yield_now().unwrap();
-            let turns = wait(poll_fn(|cx| {
-                if others.load(Ordering::Relaxed) == 10 {
-                    return Poll::Ready(());
-                }
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }));
-            turns.unwrap();
-            other.join().unwrap();
+fn a_future_that_wakes_itself_lets_others_run() {
+    in_task_with(&[1], |_| {
+        let others = Count::new();
+        let other = spawn(move || {
+            for _ in 0..10 {
+                others.up();
+                yield_now().unwrap();
+            }
         });
+        yield_now().unwrap();
+        let turns = wait(poll_fn(|cx| {
+            if others.get() == 10 {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }));
+        turns.unwrap();
+        other.join().unwrap();
     });
 }
 
-/// A future in whose poll another one is waited for: the call that is meant for the outer one comes meanwhile.
+/// The poll of a future waits for another one. Meanwhile the outer future is woken.
 #[test]
 fn a_wait_inside_a_poll_does_not_swallow_what_wakes_the_outer_one() {
     fn outer() -> u32 {
@@ -272,7 +269,7 @@ fn a_wait_inside_a_poll_does_not_swallow_what_wakes_the_outer_one() {
         }))
         .unwrap()
     }
-    with_each(|rt| assert_eq!(rt.block_on(outer), 2));
+    in_task(|_| assert_eq!(outer(), 2));
     within(|| assert_eq!(outer(), 2));
 }
 
@@ -292,13 +289,7 @@ fn a_panic_in_a_poll_passes_and_drops_the_future() {
         });
         assert_eq!((said.as_str(), drops.count()), ("in the poll", 1));
         // A later one is not disturbed by it.
-        assert_eq!(
-            rt.block_on(|| wait(async {
-                wait_a_little().await;
-                1
-            })),
-            Ok(1)
-        );
+        assert_eq!(rt.block_on(|| late(1)), Ok(1));
     });
 }
 
@@ -327,30 +318,15 @@ fn where_nothing_may_wait_a_future_must_be_ready() {
     });
 }
 
-#[test]
-fn the_end_of_the_runtime_ends_it() {
-    within(|| {
-        let rt = runtime(2);
-        let signal = Signal::default();
-        let theirs = signal.clone();
-        let task = rt.spawn(move || wait(theirs));
-        eventually("it waits", || signal.is_polled());
-        drop(rt);
-        assert_eq!(*task.join().unwrap().unwrap_err().reason(), Reason::RuntimeShutDown);
-        signal.give();
-    });
-}
-
-/// Wakes that race the wait, a cancel and each other.
+/// Wakes race the wait, a cancel and each other.
 #[test]
 fn no_wake_is_lost_and_no_wait_ends_without_one() {
-    with(&[1, 2, 8], |rt: &Runtime| {
+    with(&[1, 2, 8], |rt| {
         for round in 0..scaled_in_debug(3_000) {
             let signal = Signal::default();
             let theirs = signal.clone();
             let task = rt.spawn(move || wait(theirs));
-            let other = signal.clone();
-            let gives = rt.spawn(move || other.give());
+            let gives = rt.spawn(move || signal.give());
             if round % 3 == 0 {
                 task.cancel("races");
             }

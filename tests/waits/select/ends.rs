@@ -1,8 +1,8 @@
-//! How a `select!` ends that has no winner: cancelled, timed out, with a panic, or where nothing may wait.
+//! The ends of a `select!` without a winner: a cancel, a time limit, a panic, or a place where nothing may
+//! wait.
 
 use super::waiting;
-use crate::common::mpsc;
-use crate::common::{Drops, eventually, panic_of, runtime, with, with_each, within};
+use crate::common::{Drops, eventually, in_task, mpsc, panic_of, runtime, with, with_each, within};
 use cygnet::sync::{Event, Mutex, Semaphore, bounded, unbounded};
 use cygnet::{Handle, Reason, Runtime, cancel_handle, no_suspend, select, timeout};
 use std::future::{pending, ready};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[test]
-fn a_cancel_ends_it_and_drops_the_futures_before_it_returns() {
+fn a_cancel_ends_a_select_and_drops_the_futures_before_it_returns() {
     with_each(|rt| {
         let (sender, receiver) = bounded(0);
         let (event, drops) = (Arc::new(Event::new()), Drops::new());
@@ -31,7 +31,7 @@ fn a_cancel_ends_it_and_drops_the_futures_before_it_returns() {
         let (ended, left, waits) = task.join().unwrap();
         assert_eq!(*ended.unwrap_err().reason(), Reason::Explicit("enough".into()));
         assert_eq!((left, waits), (0, 0));
-        assert!(sender.try_send(1).is_err(), "somebody seems to wait");
+        assert!(sender.try_send(1).is_err(), "a receiver seems to wait");
     });
 }
 
@@ -71,34 +71,32 @@ fn a_cancelled_task_is_turned_away_also_from_what_is_ready() {
 }
 
 #[test]
-fn a_time_limit_around_it_leaves_nothing_behind() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (sender, receiver) = bounded::<u8>(0);
-            let (event, mutex, semaphore) = (Event::new(), Mutex::new(()), Semaphore::new(0));
-            let held = mutex.lock().unwrap();
-            let late = timeout(Duration::from_millis(2), || {
-                select! {
-                    _ = receiver.recv_async() => (),
-                    _ = event.wait_async() => (),
-                    _ = mutex.lock_async() => (),
-                    _ = semaphore.acquire_async(1) => (),
-                }
-            });
-            let ended = late.unwrap_err().into_inner();
-            assert_eq!(*ended.unwrap_err().reason(), Reason::Deadline);
-            assert_eq!(waiting(&receiver) + waiting(&event) + waiting(&semaphore), 0);
-            drop(held);
-            assert!(mutex.try_lock().is_some());
-            semaphore.add_permits(1);
-            assert_eq!(semaphore.available_permits(), 1);
-            assert!(sender.try_send(1).is_err());
+fn a_time_limit_around_a_select_leaves_nothing_behind() {
+    in_task(|_| {
+        let (sender, receiver) = bounded::<u8>(0);
+        let (event, mutex, semaphore) = (Event::new(), Mutex::new(()), Semaphore::new(0));
+        let held = mutex.lock().unwrap();
+        let late = timeout(Duration::from_millis(2), || {
+            select! {
+                _ = receiver.recv_async() => (),
+                _ = event.wait_async() => (),
+                _ = mutex.lock_async() => (),
+                _ = semaphore.acquire_async(1) => (),
+            }
         });
+        let ended = late.unwrap_err().into_inner();
+        assert_eq!(*ended.unwrap_err().reason(), Reason::Deadline);
+        assert_eq!(waiting(&receiver) + waiting(&event) + waiting(&semaphore), 0);
+        drop(held);
+        assert!(mutex.try_lock().is_some());
+        semaphore.add_permits(1);
+        assert_eq!(semaphore.available_permits(), 1);
+        assert!(sender.try_send(1).is_err());
     });
 }
 
 #[test]
-fn a_panic_of_a_future_drops_the_others_and_goes_on() {
+fn a_panic_of_a_future_drops_the_others_and_passes_on() {
     with_each(|rt| {
         let (drops, event) = (Drops::new(), Event::new());
         let (guard, other) = (drops.guard(), drops.guard());
@@ -156,7 +154,7 @@ fn without_a_branch_that_is_enabled_there_is_an_else_or_a_panic() {
 }
 
 #[test]
-fn where_nothing_may_wait_one_must_be_ready() {
+fn where_nothing_may_wait_a_branch_must_be_ready() {
     with(&[1, 2], |rt| {
         rt.block_on(|| {
             let event = Event::new();
@@ -184,7 +182,7 @@ fn where_nothing_may_wait_one_must_be_ready() {
 }
 
 #[test]
-fn between_tasks_one_must_be_ready() {
+fn between_tasks_a_branch_must_be_ready() {
     within(|| {
         let (said, heard) = mpsc::channel();
         let rt = Runtime::builder()
@@ -206,7 +204,7 @@ fn between_tasks_one_must_be_ready() {
 }
 
 #[test]
-fn the_end_of_the_runtime_ends_it() {
+fn the_end_of_the_runtime_ends_a_select() {
     within(|| {
         let rt = runtime(2);
         let event = Arc::new(Event::new());

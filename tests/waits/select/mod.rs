@@ -4,7 +4,8 @@ mod ends;
 mod storm;
 
 use crate::common::{
-    self, Drops, Random, eventually, runtime, scaled_in_debug, with, with_each, within,
+    self, Drops, Random, eventually, in_task, in_task_with, runtime, scaled_in_debug, with_each,
+    within,
 };
 use cygnet::sync::{Event, Mutex, Semaphore, WaitError, bounded, unbounded};
 use cygnet::{Cancelled, Reason, scope, select, spawn, wait, yield_now};
@@ -44,68 +45,64 @@ fn the_first_that_is_ready_has_its_handler_run() {
 
 #[test]
 fn each_primitive_a_task_and_a_foreign_future_may_be_a_branch() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (sender, receiver) = bounded::<u8>(0);
-            let (event, mutex, semaphore) = (Event::new(), Mutex::new(1), Semaphore::new(0));
-            let guard = mutex.lock().unwrap();
-            let task = spawn(|| {
-                yield_now().unwrap();
-                5
-            });
-            let chosen = select! {
-                _ = receiver.recv_async() => 1,
-                _ = sender.send_async(1), if false => 2,
-                _ = event.wait_async() => 3,
-                _ = mutex.lock_async() => 4,
-                joined = task => joined.unwrap(),
-                _ = semaphore.acquire_async(1) => 6,
-                _ = pending::<()>() => 7,
-            };
-            assert_eq!(chosen, Ok(5));
-            drop(guard);
-            let chosen = select! {
-                _ = receiver.recv_async() => 0,
-                value = mutex.lock_async() => *value,
-            };
-            assert_eq!(chosen, Ok(1));
-            let chosen = select! {
-                _ = event.wait_async() => 0,
-                value = async { 8 } => value,
-            };
-            assert_eq!(chosen, Ok(8));
-            semaphore.add_permits(1);
-            assert_eq!(select! { permit = semaphore.acquire_async(1) => drop(permit) }, Ok(()));
-            for primitive in [&receiver as &dyn Debug, &event, &mutex, &semaphore] {
-                assert_eq!(waiting(&primitive), 0, "{primitive:?}");
-            }
-            assert_eq!(*mutex.lock().unwrap(), 1);
+    in_task(|_| {
+        let (sender, receiver) = bounded::<u8>(0);
+        let (event, mutex, semaphore) = (Event::new(), Mutex::new(1), Semaphore::new(0));
+        let guard = mutex.lock().unwrap();
+        let task = spawn(|| {
+            yield_now().unwrap();
+            5
         });
+        let chosen = select! {
+            _ = receiver.recv_async() => 1,
+            _ = sender.send_async(1), if false => 2,
+            _ = event.wait_async() => 3,
+            _ = mutex.lock_async() => 4,
+            joined = task => joined.unwrap(),
+            _ = semaphore.acquire_async(1) => 6,
+            _ = pending::<()>() => 7,
+        };
+        assert_eq!(chosen, Ok(5));
+        drop(guard);
+        let chosen = select! {
+            _ = receiver.recv_async() => 0,
+            value = mutex.lock_async() => *value,
+        };
+        assert_eq!(chosen, Ok(1));
+        let chosen = select! {
+            _ = event.wait_async() => 0,
+            value = async { 8 } => value,
+        };
+        assert_eq!(chosen, Ok(8));
+        semaphore.add_permits(1);
+        assert_eq!(select! { permit = semaphore.acquire_async(1) => drop(permit) }, Ok(()));
+        for primitive in [&receiver as &dyn Debug, &event, &mutex, &semaphore] {
+            assert_eq!(waiting(&primitive), 0, "{primitive:?}");
+        }
+        assert_eq!(*mutex.lock().unwrap(), 1);
     });
 }
 
 #[test]
-fn those_that_lose_are_dropped_before_the_handler_runs() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let drops = Drops::new();
-            let loses = || {
-                let guard = drops.guard();
-                async move {
-                    let _guard = guard;
-                    pending::<()>().await;
-                }
-            };
-            let event = Event::new();
-            event.set();
-            let left = select! {
-                _ = loses() => unreachable!(),
-                _ = event.wait_async() => drops.left(),
-                _ = loses() => unreachable!(),
-                _ = event.wait_async(), if false => 9,
-            };
-            assert_eq!((left, drops.count()), (Ok(0), 2));
-        });
+fn losing_branches_are_dropped_before_the_handler_runs() {
+    in_task(|_| {
+        let drops = Drops::new();
+        let loses = || {
+            let guard = drops.guard();
+            async move {
+                let _guard = guard;
+                pending::<()>().await;
+            }
+        };
+        let event = Event::new();
+        event.set();
+        let left = select! {
+            _ = loses() => unreachable!(),
+            _ = event.wait_async() => drops.left(),
+            _ = loses() => unreachable!(),
+            _ = event.wait_async(), if false => 9,
+        };
+        assert_eq!((left, drops.count()), (Ok(0), 2));
     });
 }
 
@@ -123,21 +120,19 @@ fn futures_may_borrow_and_need_be_neither_send_nor_unpin() {
             Poll::Ready(self.0.get())
         }
     }
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (polls, mut log) = (Cell::new(0), String::new());
-            let mut text = String::from("x");
-            let chosen = select! {
-                count = Once(&polls, PhantomData, PhantomPinned) => {
-                    // The other one is gone, with what it has borrowed.
-                    text.push('y');
-                    log.push_str("ran");
-                    count
-                }
-                () = async { pending::<()>().await; text.push('z') } => 0,
-            };
-            assert_eq!((chosen, text.as_str(), log.as_str()), (Ok(3), "xy", "ran"));
-        });
+    in_task(|_| {
+        let (polls, mut log) = (Cell::new(0), String::new());
+        let mut text = String::from("x");
+        let chosen = select! {
+            count = Once(&polls, PhantomData, PhantomPinned) => {
+                // The other one is gone, with what it has borrowed.
+                text.push('y');
+                log.push_str("ran");
+                count
+            }
+            () = async { pending::<()>().await; text.push('z') } => 0,
+        };
+        assert_eq!((chosen, text.as_str(), log.as_str()), (Ok(3), "xy", "ran"));
     });
 }
 
@@ -182,7 +177,7 @@ fn handlers_leave_loops_and_functions_and_wait_themselves() {
 }
 
 #[test]
-fn a_select_in_a_handler_and_one_in_a_future() {
+fn selects_nest_in_handlers_and_in_futures() {
     with_each(|rt| {
         let inner = rt.block_on(|| {
             select! {
@@ -210,96 +205,90 @@ fn a_select_in_a_handler_and_one_in_a_future() {
 
 #[test]
 fn biased_is_the_order_written_and_otherwise_both_have_their_turn() {
-    with(&[1, 2], |rt| {
-        rt.block_on(|| {
-            for _ in 0..100 {
-                let chosen = select! {
-                    biased;
-                    _ = pending::<()>() => 0,
-                    _ = ready(()), if false => 1,
-                    _ = ready(()) => 2,
-                    _ = ready(()) => 3,
-                };
-                assert_eq!(chosen, Ok(2));
+    in_task_with(&[1, 2], |_| {
+        for _ in 0..100 {
+            let chosen = select! {
+                biased;
+                _ = pending::<()>() => 0,
+                _ = ready(()), if false => 1,
+                _ = ready(()) => 2,
+                _ = ready(()) => 3,
+            };
+            assert_eq!(chosen, Ok(2));
+        }
+        // Each of them so seldom only with a probability of less than 10 to the -20.
+        let mut taken = [0; 3];
+        for _ in 0..1_000 {
+            select! {
+                _ = ready(()) => taken[0] += 1,
+                _ = ready(()) => taken[1] += 1,
+                _ = ready(()) => taken[2] += 1,
             }
-            // Each of them so seldom only with a probability of less than 10 to the -20.
-            let mut taken = [0; 3];
-            for _ in 0..1_000 {
-                select! {
-                    _ = ready(()) => taken[0] += 1,
-                    _ = ready(()) => taken[1] += 1,
-                    _ = ready(()) => taken[2] += 1,
-                }
-                .unwrap();
-            }
-            assert!(taken.iter().all(|&times| times > 200), "{taken:?}");
-        });
+            .unwrap();
+        }
+        assert!(taken.iter().all(|&times| times > 200), "{taken:?}");
     });
 }
 
-/// Also one that has only those before it to lose to.
+/// The last branch is polled too, though only branches before it can win over it.
 #[test]
 fn each_poll_comes_to_every_branch() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            for _ in 0..50 {
-                let polls = [const { Cell::new(0) }; 4];
-                let count = |i: usize| {
-                    let polls = &polls;
-                    poll_fn(move |cx| {
-                        polls[i].set(polls[i].get() + 1);
-                        if polls.iter().all(|count| count.get() == 3) {
-                            return Poll::Ready(());
-                        }
-                        cx.waker().wake_by_ref();
-                        Poll::Pending
-                    })
-                };
-                select! {
-                    _ = count(0) => (),
-                    _ = count(1) => (),
-                    _ = count(2) => (),
-                    _ = count(3) => (),
-                }
-                .unwrap();
+    in_task_with(&[1], |_| {
+        for _ in 0..50 {
+            let polls = [const { Cell::new(0) }; 4];
+            let count = |i: usize| {
+                let polls = &polls;
+                poll_fn(move |cx| {
+                    polls[i].set(polls[i].get() + 1);
+                    if polls.iter().all(|count| count.get() == 3) {
+                        return Poll::Ready(());
+                    }
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                })
+            };
+            select! {
+                _ = count(0) => (),
+                _ = count(1) => (),
+                _ = count(2) => (),
+                _ = count(3) => (),
             }
-        });
+            .unwrap();
+        }
     });
 }
 
 #[test]
-fn sixteen_branches_and_more() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            for open in 0..17 {
-                let go = |i: u32| async move { if i == open { i } else { pending().await } };
-                let chosen = select! {
-                    n = go(0) => n,
-                    n = go(1) => n,
-                    n = go(2) => n,
-                    n = go(3) => n,
-                    n = go(4) => n,
-                    n = go(5) => n,
-                    n = go(6) => n,
-                    n = go(7) => { n }
-                    n = go(8) => { n },
-                    n = go(9) => n,
-                    n = go(10) => n,
-                    n = go(11) => n,
-                    n = go(12) => n,
-                    n = go(13) => n,
-                    n = go(14), if open > 0 => n,
-                    n = go(15), if open > 0 => n,
-                    n = go(16), if open > 0 => n
-                };
-                assert_eq!(chosen, Ok(open));
-            }
-        });
+fn a_select_may_have_more_than_sixteen_branches() {
+    in_task_with(&[1], |_| {
+        for open in 0..17 {
+            let go = |i: u32| async move { if i == open { i } else { pending().await } };
+            let chosen = select! {
+                n = go(0) => n,
+                n = go(1) => n,
+                n = go(2) => n,
+                n = go(3) => n,
+                n = go(4) => n,
+                n = go(5) => n,
+                n = go(6) => n,
+                n = go(7) => { n }
+                n = go(8) => { n },
+                n = go(9) => n,
+                n = go(10) => n,
+                n = go(11) => n,
+                n = go(12) => n,
+                n = go(13) => n,
+                n = go(14), if open > 0 => n,
+                n = go(15), if open > 0 => n,
+                n = go(16), if open > 0 => n
+            };
+            assert_eq!(chosen, Ok(open));
+        }
     });
 }
 
 #[test]
-fn all_its_forms() {
+fn a_select_has_many_forms() {
     let event = Event::new();
     event.set();
     let (mut a, b) = (0, Some(1));
@@ -324,9 +313,9 @@ fn all_its_forms() {
     }
 }
 
-/// It keeps its value, and its place, while other branches are chosen.
+/// The future keeps its value and its place while other branches are chosen.
 #[test]
-fn a_future_by_reference_goes_on_in_the_next_one() {
+fn a_future_by_reference_goes_on_in_the_next_select() {
     with_each(|rt| {
         let (sender, receiver) = bounded(1);
         let (pulse, pulses) = unbounded();
@@ -411,7 +400,7 @@ fn a_loop_over_two_channels_receives_everything_once() {
 }
 
 #[test]
-fn in_a_scope_and_on_plain_threads() {
+fn a_select_works_in_a_scope_and_on_plain_threads() {
     with_each(|rt| {
         let (sender, receiver) = bounded(0);
         let enough = Event::new();
@@ -463,7 +452,7 @@ fn in_a_scope_and_on_plain_threads() {
 }
 
 #[test]
-fn what_follows_is_not_disturbed_by_wakers_that_are_called_late() {
+fn later_waits_are_not_disturbed_by_wakers_that_are_called_late() {
     with_each(|rt| {
         let kept = Mutex::new(Vec::new());
         rt.block_on(|| {
@@ -479,16 +468,11 @@ fn what_follows_is_not_disturbed_by_wakers_that_are_called_late() {
             let refused = scope(|s| {
                 let task = s.spawn(|| wait(event.wait_async()));
                 kept.lock().unwrap().drain(..).for_each(|waker| waker.wake());
-                eventually_here(|| waiting(&event) == 1);
+                common::give_way_until(|| waiting(&event) == 1);
                 task.cancel("enough");
                 task.join().unwrap()
             });
             assert_eq!(*refused.unwrap_err().reason(), Reason::Explicit("enough".into()));
         });
     });
-}
-
-/// In a task.
-fn eventually_here(so: impl FnMut() -> bool) {
-    common::give_way_until(so);
 }

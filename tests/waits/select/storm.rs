@@ -1,20 +1,18 @@
-//! A storm: tasks and threads that select, over channels of each kind and an event, with cancels. What was sent was
-//! received, and nobody is left in a list.
+//! A storm: tasks and threads that select, over channels of each kind and an event, with cancels. All that
+//! was sent was received, and no waiter is left in a list.
 
 use super::waiting;
-use crate::common::{Random, runtime, scaled_in_debug, within};
+use crate::common::{self, Count, Random, runtime, scaled_in_debug, within};
 use cygnet::sync::{Event, Receiver, Sender, bounded, unbounded};
 use cygnet::{is_cancelled, select};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 struct Storm {
     senders: [Sender<u64>; 3],
     receivers: [Receiver<u64>; 3],
     pulse: Event,
-    sent: AtomicU64,
-    received: AtomicU64,
-    pulses: AtomicUsize,
+    sent: Count,
+    received: Count,
 }
 
 impl Storm {
@@ -24,9 +22,8 @@ impl Storm {
             senders: [a.0, b.0, c.0],
             receivers: [a.1, b.1, c.1],
             pulse: Event::new(),
-            sent: AtomicU64::new(0),
-            received: AtomicU64::new(0),
-            pulses: AtomicUsize::new(0),
+            sent: Count::new(),
+            received: Count::new(),
         })
     }
 
@@ -41,16 +38,13 @@ impl Storm {
                 sent = a.send_async(value) => sent,
                 sent = b.send_async(value) => sent,
                 sent = c.send_async(value), if rarely => sent,
-                _ = self.pulse.wait_async() => {
-                    self.pulses.fetch_add(1, Ordering::Relaxed);
-                    continue;
-                }
+                _ = self.pulse.wait_async() => continue,
             };
             match sent {
                 Ok(sent) => sent.expect("it is open"),
                 Err(_) => return,
             }
-            self.sent.fetch_add(value, Ordering::Relaxed);
+            self.sent.add(value as usize);
         }
     }
 
@@ -70,7 +64,7 @@ impl Storm {
             };
             match received {
                 Ok((_, Ok(value))) => {
-                    self.received.fetch_add(value, Ordering::Relaxed);
+                    self.received.add(value as usize);
                 }
                 Ok((at, Err(_))) => open[at] = false,
                 Err(_) => return assert!(is_cancelled()),
@@ -80,7 +74,7 @@ impl Storm {
 }
 
 #[test]
-fn what_was_sent_was_received_and_nobody_is_left() {
+fn what_was_sent_was_received_and_no_waiter_is_left() {
     for workers in [1, 2, 3, 8] {
         within(|| {
             let rt = runtime(workers);
@@ -96,43 +90,29 @@ fn what_was_sent_was_received_and_nobody_is_left() {
             };
             let sending: Vec<_> = (0..12).map(|i| rt.spawn(sends(i))).collect();
             let receiving: Vec<_> = (0..12).map(|i| rt.spawn(receives(i))).collect();
-            let threads = [
-                crate::common::thread::spawn(sends(100)),
-                crate::common::thread::spawn(sends(101)),
-                crate::common::thread::spawn(receives(102)),
-                crate::common::thread::spawn(receives(103)),
-            ];
-            let [to_a, to_b, from_a, from_b] = threads;
+            let senders = [100, 101].map(|i| common::thread::spawn(sends(i)));
+            let receivers = [102, 103].map(|i| common::thread::spawn(receives(i)));
             let mut random = Random(workers as u64);
-            let (mut later, mut rest) = (Vec::new(), Vec::new());
-            for (i, task) in sending.into_iter().enumerate() {
+            for (i, task) in sending.iter().chain(&receiving).enumerate() {
                 storm.pulse.set();
                 storm.pulse.reset();
                 if i % 3 == 0 {
-                    (0..random.below(2_000)).for_each(|_| crate::common::spin_loop());
+                    if i < sending.len() {
+                        (0..random.below(2_000)).for_each(|_| common::spin_loop());
+                    }
                     task.cancel("a part of the storm");
                 }
-                later.push(task);
-            }
-            for (i, task) in receiving.into_iter().enumerate() {
-                storm.pulse.set();
-                storm.pulse.reset();
-                if i % 3 == 0 {
-                    task.cancel("a part of the storm");
-                }
-                rest.push(task);
             }
             // Some were cancelled before their start.
-            later.into_iter().for_each(|task| drop(task.join()));
-            [to_a, to_b].into_iter().for_each(|thread| thread.join().unwrap());
+            sending.into_iter().for_each(|task| drop(task.join()));
+            senders.into_iter().for_each(|thread| thread.join().unwrap());
             storm.senders.iter().for_each(Sender::close);
-            rest.into_iter().for_each(|task| drop(task.join()));
-            [from_a, from_b].into_iter().for_each(|thread| thread.join().unwrap());
-            // A receiver that is cancelled with a value promised to it leaves that where it is; the others may have been
-            // told by then that the channel is closed.
+            receiving.into_iter().for_each(|task| drop(task.join()));
+            receivers.into_iter().for_each(|thread| thread.join().unwrap());
+            // A receiver that is cancelled with a value promised to it leaves that where it is. The others may
+            // have been told by then that the channel is closed.
             let left: u64 = storm.receivers.iter().flat_map(Receiver::try_iter).sum();
-            let received = storm.received.load(Ordering::Relaxed);
-            assert_eq!(storm.sent.load(Ordering::Relaxed), received + left);
+            assert_eq!(storm.sent.get(), storm.received.get() + left as usize);
             for (sender, receiver) in storm.senders.iter().zip(&storm.receivers) {
                 assert_eq!((waiting(sender), receiver.len()), (0, 0), "{sender:?}");
             }

@@ -1,31 +1,25 @@
 //! Sleeping.
 
 use super::{LONG, reason, short, with_enough_time};
-use crate::common;
-use crate::common::{compute, parks, scaled, scaled_in_debug, with, with_each};
+use crate::common::{
+    self, Count, Flag, compute, eventually, in_task, in_task_with, join_all, now, parks, scaled,
+    scaled_in_debug, with, with_each,
+};
 use cygnet::{
     Reason, Runtime, park, scope, sleep, sleep_until, spawn, spawn_local, timeout, yield_now,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[test]
 fn a_sleep_is_not_shorter_than_it_should_be() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for micros in [1, 10, 65, 66, 100, 1_000, 5_000] {
-                let (time, start) = (Duration::from_micros(micros), common::now());
-                sleep(time).unwrap();
-                assert!(
-                    (common::now() - start) >= time,
-                    "{:?} of {time:?}",
-                    (common::now() - start)
-                );
-            }
-        });
+    in_task(|_| {
+        for micros in [1, 10, 65, 66, 100, 1_000, 5_000] {
+            let (time, start) = (Duration::from_micros(micros), now());
+            sleep(time).unwrap();
+            assert!(now() - start >= time, "{:?} of {time:?}", (now() - start));
+        }
     });
 }
 
@@ -36,7 +30,7 @@ fn sleepers_wake_in_the_order_of_their_times_while_their_worker_does_something_e
     with_each(|rt| {
         with_enough_time(|gap| {
             rt.block_on(|| {
-                let (order, start) = (Rc::new(RefCell::new(Vec::new())), common::now() + gap);
+                let (order, start) = (Rc::new(RefCell::new(Vec::new())), now() + gap);
                 // Of one worker: with others they are not in step.
                 let tasks = [3u32, 1, 4, 2, 0].map(|n| {
                     let order = order.clone();
@@ -45,10 +39,10 @@ fn sleepers_wake_in_the_order_of_their_times_while_their_worker_does_something_e
                         order.borrow_mut().push(n);
                     })
                 });
-                while !all_sleep(rt) && common::now() < start {
+                while !all_sleep(rt) && now() < start {
                     yield_now().unwrap();
                 }
-                let in_time = all_sleep(rt) && common::now() < start;
+                let in_time = all_sleep(rt) && now() < start;
                 compute(1_000);
                 tasks.into_iter().for_each(|task| task.join().unwrap());
                 assert!(!in_time || *order.borrow() == [0, 1, 2, 3, 4], "{order:?}");
@@ -60,20 +54,17 @@ fn sleepers_wake_in_the_order_of_their_times_while_their_worker_does_something_e
 
 #[test]
 fn a_sleep_until_the_past_and_one_of_no_time_are_a_yield() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let other = Arc::new(AtomicBool::new(false));
-            let flag = other.clone();
-            let task = spawn(move || {
-                yield_now().unwrap();
-                flag.store(true, Ordering::Relaxed);
-            });
-            while !other.load(Ordering::Relaxed) {
-                sleep(Duration::ZERO).unwrap();
-                sleep_until(common::now() - short()).unwrap();
-            }
-            task.join().unwrap();
+    in_task_with(&[1], |_| {
+        let other = Flag::new();
+        let task = spawn(move || {
+            yield_now().unwrap();
+            other.set();
         });
+        while !other.get() {
+            sleep(Duration::ZERO).unwrap();
+            sleep_until(now() - short()).unwrap();
+        }
+        task.join().unwrap();
     });
 }
 
@@ -82,7 +73,7 @@ fn a_sleep_without_end_is_ended_by_a_cancel() {
     with_each(|rt| {
         let before = parks(rt);
         let tasks = [Duration::MAX, LONG].map(|time| rt.spawn(move || reason(sleep(time))));
-        common::eventually("both sleep", || parks(rt) >= before + 2);
+        eventually("both sleep", || parks(rt) >= before + 2);
         for task in tasks {
             task.cancel("enough");
             assert_eq!(task.join().unwrap(), Reason::from("enough"));
@@ -94,19 +85,15 @@ fn a_sleep_without_end_is_ended_by_a_cancel() {
 fn a_great_many_sleepers_wake_once_each_and_leave_nothing_behind() {
     let many = scaled_in_debug(20_000);
     with(&[1, 2, 8], |rt| {
-        let woken = Arc::new(AtomicUsize::new(0));
+        let woken = Count::new();
         rt.block_on(|| {
-            scope(|s| {
-                for n in 0..many {
-                    let woken = &woken;
-                    s.spawn(move || {
-                        sleep(Duration::from_micros((n * 7_919 % 50_000) as u64)).unwrap();
-                        woken.fetch_add(1, Ordering::Relaxed);
-                    });
-                }
-            });
+            let sleeps = move |n| {
+                sleep(Duration::from_micros((n * 7_919 % 50_000) as u64)).unwrap();
+                woken.up();
+            };
+            scope(|s| (0..many).for_each(|n| drop(s.spawn(move || sleeps(n)))));
         });
-        assert_eq!(woken.load(Ordering::Relaxed), many);
+        assert_eq!(woken.get(), many);
         assert_eq!(rt.metrics().timers(), 0, "timers are left");
     });
 }
@@ -120,7 +107,7 @@ fn cancelled_sleeps_and_timeouts_in_time_leave_no_timer() {
             let _ = park();
             tasks.len()
         });
-        common::eventually("all sleep", || parks(rt) > before + 100);
+        eventually("all sleep", || parks(rt) > before + 100);
         assert_eq!(rt.metrics().timers(), 100);
         task.cancel("enough");
         task.join().unwrap();
@@ -147,13 +134,13 @@ fn a_cancel_races_the_end_of_a_sleep() {
 #[test]
 fn workers_that_sleep_use_no_processor_and_wake_for_the_first_timer() {
     with(&[1, 2, 8], |rt| {
-        let start = common::now();
-        let before: u64 = rt.metrics().workers.iter().map(|w| w.sleeps).sum();
+        let sleeps = || rt.metrics().workers.iter().map(|w| w.sleeps).sum::<u64>();
+        let (before, start) = (sleeps(), now());
         rt.block_on(|| sleep(Duration::from_millis(100)).unwrap());
-        assert!((common::now() - start) >= Duration::from_millis(100));
-        let after: u64 = rt.metrics().workers.iter().map(|w| w.sleeps).sum();
+        assert!(now() - start >= Duration::from_millis(100));
         // Each lies down a few times on its way to rest, and none again and again.
-        assert!(after - before < 20 * rt.workers() as u64, "{}", after - before);
+        let slept = sleeps() - before;
+        assert!(slept < 20 * rt.workers() as u64, "{slept}");
     });
 }
 
@@ -161,20 +148,15 @@ fn workers_that_sleep_use_no_processor_and_wake_for_the_first_timer() {
 fn a_migratable_task_may_sleep() {
     with_each(|rt| {
         rt.block_on(|| {
-            let tasks: Vec<_> = (0..50)
-                .map(|n| {
-                    // SAFETY: it holds a number.
-                    unsafe {
-                        cygnet::spawn_migratable(move || {
-                            for _ in 0..5 {
-                                sleep(Duration::from_micros(50 + n)).unwrap();
-                            }
-                            timeout(Duration::from_micros(300), || park().is_err()).is_err()
-                        })
-                    }
-                })
-                .collect();
-            assert!(tasks.into_iter().all(|task| task.join().unwrap()));
+            let tasks = (0..50).map(|n| {
+                let body = move || {
+                    (0..5).for_each(|_| sleep(Duration::from_micros(50 + n)).unwrap());
+                    timeout(Duration::from_micros(300), || park().is_err()).is_err()
+                };
+                // SAFETY: it holds a number.
+                unsafe { cygnet::spawn_migratable(body) }
+            });
+            assert!(join_all(tasks).into_iter().all(|late| late));
         });
         assert_eq!(rt.metrics().timers(), 0, "timers are left");
     });

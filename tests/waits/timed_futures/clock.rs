@@ -1,19 +1,20 @@
-//! Somebody looks at the clock, whatever the workers do: those that rest get up, and those that are busy look, or are seen
-//! to by one that rests.
+//! A worker looks at the clock whatever the workers do: workers that rest get up, and workers that are busy
+//! look, or are seen to by one that rests.
 
-use super::{LONG, SHORT, block_on, poll};
-use crate::common::Mutex;
+use super::{LONG, SHORT};
 use crate::common::mpsc::{Receiver, channel};
-use crate::common::{eventually, give_way_until, scaled, watchdog, with, with_each};
-use cygnet::{Sleep, on_cancel, sleep_async, timeout};
+use crate::common::{
+    self, Count, Flag, Mutex, eventually, join_all, scaled, watchdog, with, with_each,
+};
+use crate::{block_on, is_pending, poll};
+use cygnet::{Runtime, Sleep, on_cancel, sleep_async, timeout};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
 /// From a plain thread on every wheel, one after the other.
-fn sleep_on_each(rt: &cygnet::Runtime) {
+fn sleep_on_each(rt: &Runtime) {
     for _ in 0..2 * rt.workers() {
         block_on(rt.handle().sleep_async(Duration::from_micros(300))).unwrap();
     }
@@ -24,35 +25,32 @@ fn workers_that_sleep_get_up_for_what_is_set_from_outside() {
     with_each(|rt| {
         for round in 0..scaled(20) as u64 {
             // While they lie down, and when they have.
-            crate::common::thread::sleep(Duration::from_micros(round * 20));
+            common::thread::sleep(Duration::from_micros(round * 20));
             sleep_on_each(rt);
         }
-        // One comes before what its worker has got up for the last time.
+        // A timer may come before the one that its worker has got up for the last time.
         let mut late = pin!(rt.handle().sleep_async(LONG));
-        let _ = poll(late.as_mut(), Waker::noop());
+        let _ = is_pending(late.as_mut());
         sleep_on_each(rt);
     });
 }
 
 #[test]
-fn one_that_rests_sees_to_those_that_compute_and_do_not_ask() {
+fn a_worker_that_rests_sees_to_those_that_compute_and_do_not_ask() {
     with(&[2, 3, 8], |rt| {
         for _ in 0..scaled(10) {
-            let (begun, over) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
-            let compute = || {
-                let (begun, over) = (Arc::clone(&begun), Arc::clone(&over));
-                move || {
-                    begun.fetch_add(1, Ordering::Relaxed);
-                    while !over.load(Ordering::Acquire) {
-                        crate::common::thread::yield_now();
-                    }
-                }
+            let (begun, over) = (Count::new(), Flag::new());
+            let compute = |_| {
+                rt.spawn(move || {
+                    begun.up();
+                    over.hold();
+                })
             };
-            let tasks: Vec<_> = (1..rt.workers()).map(|_| rt.spawn(compute())).collect();
-            eventually("all but one compute", || begun.load(Ordering::Relaxed) == rt.workers() - 1);
+            let tasks: Vec<_> = (1..rt.workers()).map(compute).collect();
+            eventually("all but one compute", || begun.get() == rt.workers() - 1);
             sleep_on_each(rt);
-            over.store(true, Ordering::Release);
-            tasks.into_iter().for_each(|task| task.join().unwrap());
+            over.set();
+            join_all(tasks);
         }
     });
 }
@@ -60,23 +58,13 @@ fn one_that_rests_sees_to_those_that_compute_and_do_not_ask() {
 #[test]
 fn workers_that_always_have_something_to_do_look_at_the_clock() {
     with_each(|rt| {
-        let over = Arc::new(AtomicBool::new(false));
-        let busy = || {
-            let over = Arc::clone(&over);
-            move || give_way_until(|| over.load(Ordering::Acquire))
-        };
-        let tasks: Vec<_> = (0..4 * rt.workers()).map(|_| rt.spawn(busy())).collect();
-        for _ in 0..scaled(5) {
-            sleep_on_each(rt);
-        }
-        over.store(true, Ordering::Release);
-        tasks.into_iter().for_each(|task| task.join().unwrap());
+        let over = Flag::new();
+        let busy = |_| rt.spawn(move || over.wait());
+        let tasks: Vec<_> = (0..4 * rt.workers()).map(busy).collect();
+        (0..scaled(5)).for_each(|_| sleep_on_each(rt));
+        over.set();
+        join_all(tasks);
     });
-}
-
-/// So long foreign code waits for what others are to do meanwhile, and never gets if the clock is left to it.
-fn meanwhile() -> Duration {
-    watchdog::patience() / 8
 }
 
 /// A waker that calls a closure.
@@ -92,31 +80,32 @@ fn calling(f: impl Fn() + Send + Sync + 'static) -> Waker {
     Waker::from(Arc::new(Calling(f)))
 }
 
-/// Foreign code that takes its time: it waits for others.
+/// Foreign code that takes its time: it waits for what others are to do meanwhile. If the clock is left to
+/// it, they never do.
 #[derive(Clone)]
 struct Slow {
     others: Arc<Mutex<Receiver<()>>>,
-    begun: Arc<AtomicBool>,
-    over: Arc<AtomicBool>,
-    told: Arc<AtomicBool>,
+    begun: Flag,
+    over: Flag,
+    told: Flag,
 }
 
 impl Slow {
     fn new(others: Receiver<()>) -> Slow {
-        let flag = || Arc::new(AtomicBool::new(false));
         let others = Arc::new(Mutex::new(others));
-        Slow { others, begun: flag(), over: flag(), told: flag() }
+        Slow { others, begun: Flag::new(), over: Flag::new(), told: Flag::new() }
     }
 
     fn call(&self) {
-        self.begun.store(true, Ordering::Release);
-        let told = self.others.lock().unwrap().recv_timeout(meanwhile());
-        self.told.store(told.is_ok(), Ordering::Release);
-        self.over.store(true, Ordering::Release);
+        self.begun.set();
+        let told = self.others.lock().unwrap().recv_timeout(watchdog::patience() / 8);
+        self.told.put(told.is_ok());
+        self.over.set();
     }
 
-    fn was_told(&self) -> bool {
-        self.told.load(Ordering::Acquire)
+    fn waker(&self) -> Waker {
+        let slow = self.clone();
+        calling(move || slow.call())
     }
 }
 
@@ -131,38 +120,28 @@ fn waited_for(mut time: Duration, waker: &Waker) -> Pin<Box<Sleep>> {
     }
 }
 
-/// In a task: keeps its worker, and does not ask.
-fn compute_until(flag: &AtomicBool) {
-    while !flag.load(Ordering::Acquire) {
-        crate::common::thread::yield_now();
-    }
-}
-
 #[test]
-fn who_watches_leaves_that_to_another_before_it_calls_what_may_take_its_time() {
+fn the_watching_worker_hands_that_on_before_it_calls_a_slow_waker() {
     with(&[3, 8], |rt| {
         let (tell, others) = channel();
         let slow = Slow::new(others);
-        let slow_waker = calling({
-            let slow = slow.clone();
-            move || slow.call()
-        });
         let quick = calling(move || tell.send(()).unwrap());
         rt.block_on(|| {
-            let _early = waited_for(SHORT, &slow_waker);
-            compute_until(&slow.begun);
+            let _early = waited_for(SHORT, &slow.waker());
+            slow.begun.hold();
             let _late = waited_for(SHORT, &quick);
-            compute_until(&slow.over);
+            slow.over.hold();
         });
-        assert!(slow.was_told(), "nobody has looked at the clock meanwhile");
+        assert!(slow.told.get(), "no worker has looked at the clock meanwhile");
     });
 }
 
-/// Of those that were set before, too; and a hook is as foreign as a waker.
+/// The other timer was set before. A hook is as foreign as a waker.
 #[test]
-fn who_watches_leaves_that_to_another_before_it_calls_a_hook() {
-    /// False if the hook came too late: what is due by then may have been taken out together with it, and comes after it.
-    fn in_time(rt: &cygnet::Runtime, time: Duration) -> bool {
+fn the_watching_worker_hands_that_on_before_it_calls_a_hook() {
+    /// False if the hook came too late: a timer that is due by then may have been taken out together with
+    /// the hook, and comes after it.
+    fn in_time(rt: &Runtime, time: Duration) -> bool {
         let (tell, others) = channel();
         let slow = Slow::new(others);
         let quick = calling(move || tell.send(()).unwrap());
@@ -170,18 +149,17 @@ fn who_watches_leaves_that_to_another_before_it_calls_a_hook() {
             let late = waited_for(3 * time, &quick);
             let due = late.deadline().unwrap();
             let limited = timeout(time, || {
-                let slow = slow.clone();
-                let over = Arc::clone(&slow.over);
-                let _hook = on_cancel(move |_| match crate::common::now() < due {
+                let (slow, over) = (slow.clone(), slow.over);
+                let _hook = on_cancel(move |_| match common::now() < due {
                     true => slow.call(),
-                    false => slow.over.store(true, Ordering::Release),
+                    false => slow.over.set(),
                 });
-                compute_until(&over);
+                over.hold();
             });
             assert!(limited.is_err());
         });
-        let begun = slow.begun.load(Ordering::Acquire);
-        assert!(!begun || slow.was_told(), "nobody has looked at the clock meanwhile");
+        let begun = slow.begun.get();
+        assert!(!begun || slow.told.get(), "no worker has looked at the clock meanwhile");
         begun
     }
     with(&[3, 8], |rt| {
@@ -192,35 +170,29 @@ fn who_watches_leaves_that_to_another_before_it_calls_a_hook() {
     });
 }
 
-/// As long as somebody is counted among those who search no other worker is woken for work.
+/// As long as a worker is counted among those that search no other worker is woken for work.
 #[test]
-fn who_was_woken_to_search_does_not_count_while_it_calls_what_may_take_its_time() {
+fn a_worker_woken_to_search_does_not_count_while_it_calls_a_slow_waker() {
     with(&[3, 8], |rt| {
         for round in 0..scaled(40) as u64 {
             let (tell, others) = channel();
             let slow = Slow::new(others);
-            let waker = calling({
-                let slow = slow.clone();
-                move || slow.call()
-            });
+            let (waker, over) = (slow.waker(), slow.over);
             // Until the others sleep.
-            crate::common::thread::sleep(Duration::from_millis(1));
-            let busy = rt.spawn({
-                let slow = slow.clone();
-                move || {
-                    let mut sleep = pin!(sleep_async(Duration::from_micros(round * 5)));
-                    if poll(sleep.as_mut(), &waker).is_ready() {
-                        return false;
-                    }
-                    compute_until(&slow.over);
-                    true
+            common::thread::sleep(Duration::from_millis(1));
+            let busy = rt.spawn(move || {
+                let mut sleep = pin!(sleep_async(Duration::from_micros(round * 5)));
+                let waits = poll(sleep.as_mut(), &waker).is_pending();
+                if waits {
+                    over.hold();
                 }
+                waits
             });
-            eventually("it is called", || slow.begun.load(Ordering::Acquire) || busy.is_finished());
+            eventually("it is called", || slow.begun.get() || busy.is_finished());
             let work = rt.spawn(move || tell.send(()).is_ok());
             let waits = busy.join().unwrap();
             work.join().unwrap();
-            assert!(!waits || slow.was_told(), "nobody was woken for work meanwhile");
+            assert!(!waits || slow.told.get(), "no worker was woken for work meanwhile");
         }
     });
 }

@@ -1,48 +1,45 @@
 //! The end of the runtime, before, after and while; and a storm.
 
-use super::{LONG, SHORT, block_on, poll};
+use super::{LONG, SHORT};
 use crate::common::{
-    self, Random, eventually, runtime, scaled, scaled_in_debug, with_each, within,
+    self, Random, eventually, join_all, runtime, scaled, scaled_in_debug, with_each, with_own,
+    within,
 };
+use crate::{block_on, is_pending};
 use cygnet::{Handle, RuntimeEnded, Sleep, TimeoutError, park, shield, sleep_async, wait};
 use std::pin::Pin;
-use std::task::Waker;
+
 use std::time::Duration;
 
 #[test]
 fn after_the_end_of_its_runtime_it_is_ready_with_an_error_and_before_it_time_goes_on() {
-    for workers in common::WORKERS {
-        within(|| {
-            let rt = runtime(workers);
-            let handle = rt.handle();
-            let (late, waits) = (
-                handle.timeout_async(LONG, std::future::pending::<()>()),
-                handle.sleep_async(LONG),
-            );
-            let unpolled = handle.sleep_async(LONG);
-            // A task that the end cancels, and that has to wait for something before it goes.
-            let shielded = rt.spawn(|| {
-                let _ = park();
-                shield(LONG, || wait(sleep_async(SHORT)).unwrap()).unwrap()
-            });
-            eventually("it waits", || common::parks(&rt) > 0);
-            crate::common::thread::scope(|threads| {
-                let late = threads.spawn(|| block_on(late));
-                let waits = threads.spawn(|| wait(waits).unwrap());
-                eventually("both wait", || rt.metrics().timers() == 2);
-                drop(rt);
-                let ended = Err(TimeoutError::RuntimeEnded(RuntimeEnded));
-                assert_eq!(late.join().unwrap(), ended);
-                assert_eq!(waits.join().unwrap(), Err(RuntimeEnded));
-            });
-            assert_eq!(shielded.join().unwrap(), Ok(()));
-            assert_eq!(block_on(unpolled), Err(RuntimeEnded));
-            assert_eq!(block_on(handle.sleep_async(LONG)), Err(RuntimeEnded));
-            assert_eq!(block_on(handle.sleep_async(Duration::ZERO)), Ok(()));
-            assert_eq!(block_on(handle.timeout_async(LONG, async { 7 })), Ok(7));
-            assert_eq!(handle.metrics().timers(), 0);
+    with_own(|rt| {
+        let handle = rt.handle();
+        let (late, waits) =
+            (handle.timeout_async(LONG, std::future::pending::<()>()), handle.sleep_async(LONG));
+        let unpolled = handle.sleep_async(LONG);
+        // A task that the end cancels, and that has to wait for something before it goes.
+        let shielded = rt.spawn(|| {
+            let _ = park();
+            shield(LONG, || wait(sleep_async(SHORT)).unwrap()).unwrap()
         });
-    }
+        eventually("it waits", || common::parks(&rt) > 0);
+        common::thread::scope(|threads| {
+            let late = threads.spawn(|| block_on(late));
+            let waits = threads.spawn(|| wait(waits).unwrap());
+            eventually("both wait", || rt.metrics().timers() == 2);
+            drop(rt);
+            let ended = Err(TimeoutError::RuntimeEnded(RuntimeEnded));
+            assert_eq!(late.join().unwrap(), ended);
+            assert_eq!(waits.join().unwrap(), Err(RuntimeEnded));
+        });
+        assert_eq!(shielded.join().unwrap(), Ok(()));
+        assert_eq!(block_on(unpolled), Err(RuntimeEnded));
+        assert_eq!(block_on(handle.sleep_async(LONG)), Err(RuntimeEnded));
+        assert_eq!(block_on(handle.sleep_async(Duration::ZERO)), Ok(()));
+        assert_eq!(block_on(handle.timeout_async(LONG, async { 7 })), Ok(7));
+        assert_eq!(handle.metrics().timers(), 0);
+    });
 }
 
 #[test]
@@ -52,7 +49,7 @@ fn the_end_of_the_runtime_races_polls_and_drops() {
             for round in 0..scaled(200) as u64 {
                 let rt = runtime(workers);
                 let handle = rt.handle();
-                crate::common::thread::scope(|threads| {
+                common::thread::scope(|threads| {
                     for thread in 0..2 {
                         let handle = &handle;
                         threads.spawn(move || {
@@ -61,7 +58,7 @@ fn the_end_of_the_runtime_races_polls_and_drops() {
                                 let time = Duration::from_micros(random.below(100));
                                 let mut sleep = Box::pin(handle.sleep_async(time));
                                 if random.below(2) == 0 {
-                                    let _ = poll(sleep.as_mut(), Waker::noop());
+                                    let _ = is_pending(sleep.as_mut());
                                 } else {
                                     let _ = block_on(sleep);
                                 }
@@ -92,7 +89,7 @@ fn visit(random: &mut Random, handle: &Handle, times: usize) {
             2 => kept.iter_mut().for_each(|sleep| sleep.as_mut().reset(at)),
             3 => {
                 for sleep in kept.iter_mut().filter(|sleep| !sleep.is_elapsed()) {
-                    let _ = poll(sleep.as_mut(), Waker::noop());
+                    let _ = is_pending(sleep.as_mut());
                 }
             }
             4 => {
@@ -113,18 +110,15 @@ fn a_storm_of_tasks_and_threads_leaves_nothing() {
     with_each(|rt| {
         let times = scaled_in_debug(300);
         let handle = rt.handle();
-        crate::common::thread::scope(|threads| {
+        common::thread::scope(|threads| {
             for thread in 0..3 {
                 let handle = &handle;
                 threads.spawn(move || visit(&mut Random(thread * 31 + 7), handle, times));
             }
-            let tasks: Vec<_> = (0..20)
-                .map(|task| {
-                    let handle = handle.clone();
-                    rt.spawn(move || visit(&mut Random(task * 17 + 5), &handle, times))
-                })
-                .collect();
-            tasks.into_iter().for_each(|task| task.join().unwrap());
+            join_all((0..20).map(|task| {
+                let handle = handle.clone();
+                rt.spawn(move || visit(&mut Random(task * 17 + 5), &handle, times))
+            }));
         });
         assert_eq!(rt.metrics().timers(), 0, "timers are left");
     });

@@ -1,109 +1,66 @@
-//! Futures that wait for a time: on any executor, set from anywhere, in every state of theirs and of their runtime.
+//! Futures that wait for a time: on any executor, set from anywhere, in every state of theirs and of their
+//! runtime.
 
 mod clock;
 mod ends;
 
-use crate::common::Mutex;
 use crate::common::rerun::alone_and_leaking;
 use crate::common::{
-    self, Drops, eventually, give_way_until, panic_of, runtime, scaled, scaled_in_debug, with,
-    with_each, within,
+    self, Count, Drops, Mutex, eventually, give_way_until, in_task, now, panic_of, runtime, scaled,
+    scaled_in_debug, with, with_each, within,
 };
+use crate::{Counting, block_on, is_pending, poll};
 use cygnet::{
     Cancelled, Handle, Reason, RuntimeEnded, Sleep, TimeoutError, sleep_async, sleep_until_async,
     spawn, timeout_async, wait, yield_now,
 };
+use std::future::pending;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
 const SHORT: Duration = Duration::from_millis(3);
 /// So long that no test waits for it.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Counts the calls, and unparks the thread that has made it.
-struct Counting {
-    thread: common::thread::Thread,
-    wakes: AtomicUsize,
-}
-
-impl Wake for Counting {
-    fn wake(self: Arc<Self>) {
-        self.wakes.fetch_add(1, Ordering::Release);
-        self.thread.unpark();
-    }
-}
-
-impl Counting {
-    fn waker() -> (Arc<Counting>, Waker) {
-        let thread = common::thread::current();
-        let counting = Arc::new(Counting { thread, wakes: AtomicUsize::new(0) });
-        (Arc::clone(&counting), Waker::from(counting))
-    }
-
-    fn wakes(&self) -> usize {
-        self.wakes.load(Ordering::Acquire)
-    }
-}
-
-/// The smallest executor: a thread that polls one future and parks in between.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let (_, waker) = Counting::waker();
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => common::thread::park(),
-        }
-    }
-}
-
-fn poll<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
-    future.poll(&mut Context::from_waker(waker))
-}
-
 #[test]
-fn it_is_not_ready_before_its_time_whoever_polls_it() {
+fn a_timed_future_is_not_ready_before_its_time_whoever_polls_it() {
     fn sleeps(sleep: impl Fn(Sleep)) {
         for micros in [0, 1, 10, 65, 66, 100, 1_000, 5_000] {
-            let (time, start) = (Duration::from_micros(micros), common::now());
+            let (time, start) = (Duration::from_micros(micros), now());
             sleep(sleep_async(time));
-            assert!((common::now() - start) >= time, "{:?} of {time:?}", (common::now() - start));
+            assert!(now() - start >= time, "{:?} of {time:?}", now() - start);
         }
     }
     with_each(|rt| {
         rt.block_on(|| {
             sleeps(|sleep| wait(sleep).unwrap().unwrap());
-            sleeps(|sleep| {
-                wait(timeout_async(LONG, sleep)).unwrap().unwrap().unwrap();
-            });
+            sleeps(|sleep| wait(timeout_async(LONG, sleep)).unwrap().unwrap().unwrap());
             sleeps(|sleep| {
                 wait(sleep_until_async(sleep.deadline().unwrap())).unwrap().unwrap();
             });
         });
         let handle = rt.handle();
         for time in [Duration::ZERO, Duration::from_micros(70), SHORT] {
-            let start = common::now();
+            let start = now();
             block_on(handle.sleep_async(time)).unwrap();
-            assert!((common::now() - start) >= time);
-            let start = common::now();
+            assert!(now() - start >= time);
+            let start = now();
             wait(handle.sleep_async(time)).unwrap().unwrap();
-            assert!((common::now() - start) >= time);
+            assert!(now() - start >= time);
         }
         assert_eq!(rt.metrics().timers(), 0, "timers are left");
     });
 }
 
 #[test]
-fn what_has_passed_is_ready_at_once_and_sets_no_timer() {
+fn a_time_that_has_passed_is_ready_at_once_and_sets_no_timer() {
     with_each(|rt| {
         let (counting, waker) = Counting::waker();
-        for sleep in [
-            rt.handle().sleep_async(Duration::ZERO),
-            rt.handle().sleep_until_async(common::now() - SHORT),
-        ] {
+        for sleep in
+            [rt.handle().sleep_async(Duration::ZERO), rt.handle().sleep_until_async(now() - SHORT)]
+        {
             assert_eq!(poll(pin!(sleep), &waker), Poll::Ready(Ok(())));
         }
         assert_eq!((rt.metrics().timers(), counting.wakes()), (0, 0));
@@ -111,7 +68,7 @@ fn what_has_passed_is_ready_at_once_and_sets_no_timer() {
 }
 
 #[test]
-fn one_without_end_is_set_and_ends_with_its_drop_or_its_runtime() {
+fn an_endless_sleep_is_set_and_ends_with_its_drop_or_its_runtime() {
     within(|| {
         let rt = runtime(2);
         let (counting, waker) = Counting::waker();
@@ -133,21 +90,17 @@ fn a_great_many_set_from_outside_are_woken_once_each() {
     let many = scaled_in_debug(20_000);
     with(&[1, 2, 8], |rt| {
         let (counting, waker) = Counting::waker();
-        let mut sleeps: Vec<_> = (0..many)
-            .map(|n| {
-                let time = SHORT + Duration::from_micros((n * 7_919 % 50_000) as u64);
-                Box::pin(rt.handle().sleep_async(time))
-            })
-            .collect();
+        let time = |n| SHORT + Duration::from_micros((n * 7_919 % 50_000) as u64);
+        let mut sleeps: Vec<_> =
+            (0..many).map(|n| Box::pin(rt.handle().sleep_async(time(n)))).collect();
         let mut pending = 0;
         for sleep in &mut sleeps {
             pending += usize::from(poll(sleep.as_mut(), &waker).is_pending());
         }
         eventually("all are woken", || counting.wakes() == pending);
         assert_eq!(rt.metrics().timers(), 0, "timers are left");
-        for sleep in sleeps.iter_mut().filter(|sleep| sleep.deadline().is_some()) {
-            assert!(sleep.is_elapsed());
-        }
+        let mut set = sleeps.iter().filter(|sleep| sleep.deadline().is_some());
+        assert!(set.all(|sleep| sleep.is_elapsed()));
     });
 }
 
@@ -161,35 +114,35 @@ fn the_waker_of_the_last_poll_is_called_and_the_earlier_ones_are_dropped() {
         assert!(poll(sleep.as_mut(), &last_waker).is_pending());
         assert!(poll(sleep.as_mut(), &last_waker).is_pending());
         assert_eq!((Arc::strong_count(&first), Arc::strong_count(&last)), (2, 3));
-        sleep.as_mut().reset(common::now() + SHORT);
+        sleep.as_mut().reset(now() + SHORT);
         assert_eq!((rt.metrics().timers(), Arc::strong_count(&last)), (0, 2));
         if poll(sleep.as_mut(), &last_waker).is_pending() {
             eventually("it is woken", || last.wakes() == 1);
             assert_eq!(poll(sleep.as_mut(), &last_waker), Poll::Ready(Ok(())));
         }
         assert_eq!(first.wakes(), 0);
-        // One that was called may be dropped a moment later.
-        eventually("nobody holds it", || Arc::strong_count(&last) == 2);
+        // A waker that was called may be dropped a moment later.
+        eventually("the waker is dropped", || Arc::strong_count(&last) == 2);
     });
 }
 
 #[test]
-fn a_reset_brings_it_forward_puts_it_off_and_revives_it() {
+fn a_reset_brings_a_sleep_forward_puts_it_off_and_revives_it() {
     with_each(|rt| {
         let mut sleep = pin!(rt.handle().sleep_async(LONG));
-        let start = common::now();
+        let start = now();
         for round in 1..=3 {
             sleep.as_mut().reset(start + round * SHORT);
             block_on(sleep.as_mut()).unwrap();
-            assert!((common::now() - start) >= round * SHORT);
+            assert!(now() - start >= round * SHORT);
         }
         assert!(panic_of(|| block_on(sleep.as_mut())).contains("polled after its end"));
         let (counting, waker) = Counting::waker();
-        sleep.as_mut().reset(common::now() + SHORT);
+        sleep.as_mut().reset(now() + SHORT);
         let _ = poll(sleep.as_mut(), &waker);
-        sleep.as_mut().reset(common::now() + LONG);
-        // If it has fired before that, who has taken the waker out may call it a moment later.
-        eventually("nobody holds the waker", || Arc::strong_count(&counting) == 2);
+        sleep.as_mut().reset(now() + LONG);
+        // If it has fired before that, the worker that has taken the waker out may call it a moment later.
+        eventually("the waker is dropped", || Arc::strong_count(&counting) == 2);
         let wakes = counting.wakes();
         assert!(poll(sleep.as_mut(), &waker).is_pending());
         // Another one that comes after the time that does not count any more.
@@ -199,7 +152,7 @@ fn a_reset_brings_it_forward_puts_it_off_and_revives_it() {
 }
 
 #[test]
-fn dropped_in_any_state_it_leaves_nothing() {
+fn a_sleep_that_is_dropped_in_any_state_leaves_nothing() {
     with_each(|rt| {
         let (counting, waker) = Counting::waker();
         drop(rt.handle().sleep_async(LONG));
@@ -212,97 +165,93 @@ fn dropped_in_any_state_it_leaves_nothing() {
         }
         drop(fired);
         // In the middle of firing, or not.
-        for round in 0..scaled(500) {
-            let mut sleep =
-                Box::pin(rt.handle().sleep_async(Duration::from_micros(round as u64 % 200)));
+        for round in 0..scaled(500) as u64 {
+            let mut sleep = Box::pin(rt.handle().sleep_async(Duration::from_micros(round % 200)));
             let _ = poll(sleep.as_mut(), &waker);
-            common::compute(round as u64 % 170);
+            common::compute(round % 170);
         }
         assert_eq!(rt.metrics().timers(), 0, "timers are left");
-        eventually("nobody holds the waker", || Arc::strong_count(&counting) == 2);
+        eventually("the waker is dropped", || Arc::strong_count(&counting) == 2);
     });
 }
 
 #[test]
 fn forgotten_ones_are_called_at_their_time_or_at_the_end_and_do_no_harm() {
     common::real!("a process of its own");
-    alone_and_leaking(
-        "timed_futures::forgotten_ones_are_called_at_their_time_or_at_the_end_and_do_no_harm",
-        || {
-            with_each(|rt| {
-                let (counting, waker) = Counting::waker();
-                let mut wakes = 0;
-                for time in [SHORT, LONG, Duration::MAX] {
-                    let mut sleep = Box::pin(rt.handle().sleep_async(time));
-                    wakes += usize::from(poll(sleep.as_mut(), &waker).is_pending());
-                    std::mem::forget(sleep);
-                }
-                eventually("the short one is called", || counting.wakes() == wakes - 2);
-                assert_eq!(rt.metrics().timers(), 2);
-            });
-        },
-    );
+    let name =
+        "timed_futures::forgotten_ones_are_called_at_their_time_or_at_the_end_and_do_no_harm";
+    alone_and_leaking(name, || {
+        with_each(|rt| {
+            let (counting, waker) = Counting::waker();
+            let mut wakes = 0;
+            for time in [SHORT, LONG, Duration::MAX] {
+                let mut sleep = Box::pin(rt.handle().sleep_async(time));
+                wakes += usize::from(poll(sleep.as_mut(), &waker).is_pending());
+                std::mem::forget(sleep);
+            }
+            eventually("the short one is called", || counting.wakes() == wakes - 2);
+            assert_eq!(rt.metrics().timers(), 2);
+        });
+    });
 }
 
 #[test]
-fn one_that_was_polled_by_a_task_goes_to_a_thread_and_back() {
+fn a_sleep_that_was_polled_by_a_task_goes_to_a_thread_and_back() {
     with_each(|rt| {
         for _ in 0..scaled(50) {
-            let mut sleep = Box::pin(rt.handle().sleep_async(LONG));
             let polled = |mut sleep: Pin<Box<Sleep>>| {
-                assert!(poll(sleep.as_mut(), Waker::noop()).is_pending());
+                assert!(is_pending(sleep.as_mut()));
                 sleep
             };
+            let mut sleep = Box::pin(rt.handle().sleep_async(LONG));
             sleep = rt.block_on(|| polled(sleep));
             sleep = polled(sleep);
             sleep = rt.block_on(|| polled(sleep));
             assert_eq!(rt.metrics().timers(), 1);
-            sleep.as_mut().reset(common::now() + Duration::from_micros(100));
+            sleep.as_mut().reset(now() + Duration::from_micros(100));
             block_on(sleep).unwrap();
         }
         assert_eq!(rt.metrics().timers(), 0, "timers are left");
     });
 }
 
-/// What it finds where it is called, and then a panic.
+/// A waker that notes whether it is called in a task and what a wait says, and then panics.
 struct Asks(Mutex<Option<(bool, String)>>);
 
 impl Wake for Asks {
     fn wake(self: Arc<Self>) {
-        let said = panic_of(|| wait(std::future::pending::<()>()));
+        let said = panic_of(|| wait(pending::<()>()));
         *self.0.lock().unwrap() = Some((cygnet::current_id().is_none(), said));
         panic!("the wake of a waker");
     }
 }
 
 #[test]
-fn a_waker_is_called_in_the_name_of_no_task_and_may_panic() {
-    with_each(|rt| {
+fn a_timer_calls_a_waker_in_the_name_of_no_task_and_the_waker_may_panic() {
+    in_task(|_| {
         let asks = Arc::new(Asks(Mutex::new(None)));
         let waker = Waker::from(Arc::clone(&asks));
-        rt.block_on(|| {
-            let mut sleep = pin!(sleep_async(SHORT));
-            if poll(sleep.as_mut(), &waker).is_pending() {
-                give_way_until(|| asks.0.lock().unwrap().is_some());
-                let (nobody, said) = asks.0.lock().unwrap().take().unwrap();
-                assert!(nobody && said.contains("outside of its tasks"), "{said}");
-            }
-            // Still in order.
-            wait(sleep_async(SHORT)).unwrap().unwrap();
-        });
+        let mut sleep = pin!(sleep_async(SHORT));
+        if poll(sleep.as_mut(), &waker).is_pending() {
+            give_way_until(|| asks.0.lock().unwrap().is_some());
+            let (outside, said) = asks.0.lock().unwrap().take().unwrap();
+            assert!(outside && said.contains("outside of its tasks"), "{said}");
+        }
+        // Still in order.
+        wait(sleep_async(SHORT)).unwrap().unwrap();
     });
 }
 
-/// Polls a first one, drops a second one, and sets a third one, when it is called and when it is dropped.
-struct Uses(Mutex<Vec<Pin<Box<Sleep>>>>, Handle, Arc<AtomicUsize>);
+/// Polls a first sleep, drops a second one, and sets a third one, when it is called and when it is dropped.
+struct Uses(Mutex<Vec<Pin<Box<Sleep>>>>, Handle, Count);
 
 impl Uses {
     fn use_them(&self) {
         let mut sleeps = self.0.lock().unwrap();
         if let Some(mut sleep) = sleeps.pop() {
-            let _ = poll(sleep.as_mut(), Waker::noop());
+            let _ = is_pending(sleep.as_mut());
             let mut new = Box::pin(self.1.sleep_async(Duration::from_micros(100)));
-            if poll(new.as_mut(), Waker::noop()).is_pending() {
+            if is_pending(new.as_mut()) {
                 sleeps.push(new);
             }
         }
@@ -318,22 +267,21 @@ impl Wake for Uses {
 impl Drop for Uses {
     fn drop(&mut self) {
         self.use_them();
-        self.2.fetch_add(1, Ordering::Release);
+        self.2.up();
     }
 }
 
 #[test]
 fn a_waker_and_its_destructor_may_use_others_of_the_same_wheel() {
     with(&[1, 2], |rt| {
-        let dropped = Arc::new(AtomicUsize::new(0));
+        let dropped = Count::new();
         let waker = || {
-            let sleep = || {
+            let sleeps = [(); 2].map(|()| {
                 let mut sleep = Box::pin(rt.handle().sleep_async(LONG));
-                let _ = poll(sleep.as_mut(), Waker::noop());
+                let _ = is_pending(sleep.as_mut());
                 sleep
-            };
-            let sleeps = Mutex::new(vec![sleep(), sleep()]);
-            Waker::from(Arc::new(Uses(sleeps, rt.handle(), Arc::clone(&dropped))))
+            });
+            Waker::from(Arc::new(Uses(Mutex::new(sleeps.into()), rt.handle(), dropped)))
         };
         // Called; exchanged; dropped; reset.
         let mut called = pin!(rt.handle().sleep_async(SHORT));
@@ -344,8 +292,8 @@ fn a_waker_and_its_destructor_may_use_others_of_the_same_wheel() {
         drop(exchanged);
         let mut reset = pin!(rt.handle().sleep_async(LONG));
         let _ = poll(reset.as_mut(), &waker());
-        reset.as_mut().reset(common::now() + LONG);
-        eventually("all are dropped", || dropped.load(Ordering::Acquire) == 4);
+        reset.as_mut().reset(now() + LONG);
+        eventually("all are dropped", || dropped.get() == 4);
         eventually("nothing is left", || rt.metrics().timers() == 0);
     });
 }
@@ -357,7 +305,7 @@ fn a_time_limit_gives_the_output_in_time_and_drops_the_future_before_the_error()
         let drops = Drops::new();
         let never = async |guard| {
             let _guard = guard;
-            std::future::pending::<()>().await;
+            pending::<()>().await;
         };
         // Both, at the same moment: the output counts.
         assert_eq!(block_on(handle.timeout_async(Duration::ZERO, async { 7 })), Ok(7));
@@ -370,14 +318,12 @@ fn a_time_limit_gives_the_output_in_time_and_drops_the_future_before_the_error()
         assert!(panic_of(|| block_on(early.as_mut())).contains("polled after its end"));
         let nested = handle.timeout_async(LONG, handle.timeout_async(SHORT, never(drops.guard())));
         assert_eq!(block_on(nested), Ok(Err(TimeoutError::Elapsed)));
-        assert_eq!(
-            panic_of(|| block_on(handle.timeout_async(LONG, async { panic!("inner") }))),
-            "inner"
-        );
-        let mut pending = Box::pin(handle.timeout_async(LONG, never(drops.guard())));
-        assert!(poll(pending.as_mut(), Waker::noop()).is_pending());
-        drop(pending);
-        // Of a task, with what else there is to wait for.
+        let panics = || block_on(handle.timeout_async(LONG, async { panic!("inner") }));
+        assert_eq!(panic_of(panics), "inner");
+        let mut waits = Box::pin(handle.timeout_async(LONG, never(drops.guard())));
+        assert!(is_pending(waits.as_mut()));
+        drop(waits);
+        // Of a task, with another thing to wait for.
         let told: Result<_, Cancelled> = rt.block_on(|| {
             let event = cygnet::sync::Event::new();
             wait(timeout_async(SHORT, event.wait_async()))
@@ -388,12 +334,12 @@ fn a_time_limit_gives_the_output_in_time_and_drops_the_future_before_the_error()
 }
 
 #[test]
-fn a_task_that_is_cancelled_while_it_waits_for_one_takes_it_out() {
+fn a_task_that_is_cancelled_while_it_waits_for_a_sleep_takes_it_out() {
     with_each(|rt| {
         for _ in 0..scaled(50) {
             let task = rt.spawn(|| {
                 let other = spawn(|| wait(sleep_async(LONG)));
-                while cygnet::Handle::current().metrics().timers() == 0 {
+                while Handle::current().metrics().timers() == 0 {
                     yield_now().unwrap();
                 }
                 other.cancel("enough");
