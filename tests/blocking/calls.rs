@@ -1,91 +1,79 @@
 //! What a call is to the task that makes it, and to the closure.
 
-use crate::common::Barrier;
 use crate::common::mpsc::{Sender, channel};
 use crate::common::{
-    eventually, panic_of, parks, payload_of, runtime, scaled, text, with_each, with_each_and_many,
-    within,
+    self, Barrier, eventually, in_task, in_task_and_many, panic_of, parks, payload_of, runtime,
+    scaled, text, with_each, within,
 };
 use cygnet::{Runtime, blocking, spawn, spawn_blocking, sync};
 use std::sync::Arc;
 
 #[test]
 fn a_blocking_call_borrows_returns_its_value_and_passes_its_panic_on() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            let worker = crate::common::thread::current().id();
-            let mut list = vec![1, 2];
-            let length = blocking(|| {
-                assert_ne!(crate::common::thread::current().id(), worker);
-                list.push(3);
-                list.len()
-            });
-            assert_eq!((length, list.as_slice()), (3, &[1, 2, 3][..]));
-            assert_eq!(crate::common::thread::current().id(), worker);
-            assert_eq!(panic_of(|| blocking(|| panic!("far away"))), "far away");
-            let error = spawn_blocking(|| -> u8 { panic!("further") }).join().unwrap_err();
-            assert_eq!(text(&*error.into_panic().unwrap()), "further");
-            assert_eq!(spawn_blocking(|| 5).join().unwrap(), 5);
+    in_task_and_many(|_| {
+        let worker = common::thread::current().id();
+        let mut list = vec![1, 2];
+        let length = blocking(|| {
+            assert_ne!(common::thread::current().id(), worker);
+            list.push(3);
+            list.len()
         });
+        assert_eq!((length, list.as_slice()), (3, &[1, 2, 3][..]));
+        assert_eq!(common::thread::current().id(), worker);
+        assert_eq!(panic_of(|| blocking(|| panic!("far away"))), "far away");
+        let error = spawn_blocking(|| -> u8 { panic!("further") }).join().unwrap_err();
+        assert_eq!(text(&*error.into_panic().unwrap()), "further");
+        assert_eq!(spawn_blocking(|| 5).join().unwrap(), 5);
     });
 }
 
 #[test]
 fn the_worker_goes_on_with_others_while_a_call_blocks() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (send, receive) = channel();
-            let blocked = spawn_blocking(move || receive.recv().unwrap());
-            let sender = spawn(move || send.send(7).unwrap());
-            assert_eq!(blocked.join().unwrap(), 7);
-            sender.join().unwrap();
-        });
+    in_task(|_| {
+        let (send, receive) = channel();
+        let blocked = spawn_blocking(move || receive.recv().unwrap());
+        let sender = spawn(move || send.send(7).unwrap());
+        assert_eq!(blocked.join().unwrap(), 7);
+        sender.join().unwrap();
     });
 }
 
 #[test]
 fn blocking_calls_that_need_each_other_all_get_a_thread() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let together = 100;
-            let barrier = Arc::new(Barrier::new(together));
-            let tasks: Vec<_> = (0..together)
-                .map(|_| {
-                    let barrier = barrier.clone();
-                    spawn_blocking(move || barrier.wait().is_leader())
-                })
-                .collect();
-            let leaders = tasks.into_iter().filter_map(|task| task.join().unwrap().then_some(()));
-            assert_eq!(leaders.count(), 1);
-        });
+    in_task(|_| {
+        let together = 100;
+        let barrier = Arc::new(Barrier::new(together));
+        let tasks: Vec<_> = (0..together)
+            .map(|_| {
+                let barrier = barrier.clone();
+                spawn_blocking(move || barrier.wait().is_leader())
+            })
+            .collect();
+        let leaders = tasks.into_iter().filter_map(|task| task.join().unwrap().then_some(()));
+        assert_eq!(leaders.count(), 1);
     });
 }
 
 #[test]
 fn a_blocking_call_does_not_wait_behind_one_that_an_idle_thread_has_just_taken() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for _ in 0..scaled(2_000) {
-                let barrier = Arc::new(Barrier::new(2));
-                let partner = barrier.clone();
-                let first = spawn_blocking(move || partner.wait().is_leader());
-                let second = spawn_blocking(move || barrier.wait().is_leader());
-                assert!(first.join().unwrap() ^ second.join().unwrap());
-            }
-        });
+    in_task(|_| {
+        for _ in 0..scaled(2_000) {
+            let barrier = Arc::new(Barrier::new(2));
+            let partner = barrier.clone();
+            let first = spawn_blocking(move || partner.wait().is_leader());
+            let second = spawn_blocking(move || barrier.wait().is_leader());
+            assert!(first.join().unwrap() ^ second.join().unwrap());
+        }
     });
 }
 
 #[test]
 fn many_more_blocking_calls_than_threads_all_end() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let tasks: Vec<_> =
-                (0..scaled(2_000)).map(|i| spawn_blocking(move || i as u64)).collect();
-            let many = tasks.len() as u64;
-            let sum: u64 = tasks.into_iter().map(|task| task.join().unwrap()).sum();
-            assert_eq!(sum, many * (many - 1) / 2);
-        });
+    in_task(|_| {
+        let tasks: Vec<_> = (0..scaled(2_000)).map(|i| spawn_blocking(move || i as u64)).collect();
+        let many = tasks.len() as u64;
+        let sum: u64 = tasks.into_iter().map(|task| task.join().unwrap()).sum();
+        assert_eq!(sum, many * (many - 1) / 2);
     });
 }
 
@@ -112,8 +100,8 @@ fn a_blocking_call_is_not_cut_short_by_a_cancellation() {
 
 #[test]
 fn on_a_plain_thread_a_blocking_call_is_a_call() {
-    let here = crate::common::thread::current().id();
-    assert_eq!(blocking(|| crate::common::thread::current().id()), here);
+    let here = common::thread::current().id();
+    assert_eq!(blocking(|| common::thread::current().id()), here);
 }
 
 #[test]

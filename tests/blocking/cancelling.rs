@@ -2,15 +2,14 @@
 
 use crate::common::mpsc::channel;
 use crate::common::{
-    Drops, Random, eventually, give_way_until, scaled_in_debug, text, with_each, within,
+    self, Count, Drops, Random, eventually, give_way_until, in_task, scaled_in_debug, text,
+    with_each, within,
 };
 use crate::{Plug, runtime};
 use cygnet::{
     Handle, JoinError, Reason, blocking, ignore_cancellation, is_cancelled, scope, spawn,
     spawn_blocking, timeout,
 };
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 fn queued() -> usize {
@@ -22,7 +21,7 @@ fn a_task_that_waits_for_a_thread_ends_at_once_and_its_closure_is_dropped_by_its
     struct Place(crate::common::mpsc::Sender<String>);
     impl Drop for Place {
         fn drop(&mut self) {
-            let here = crate::common::thread::current();
+            let here = common::thread::current();
             self.0.send(here.name().unwrap().to_owned()).unwrap();
         }
     }
@@ -77,22 +76,20 @@ fn a_cancel_of_an_ancestor_takes_all_calls_out_of_the_queue_wherever_they_are_in
 
 #[test]
 fn a_call_that_runs_is_told_and_waited_for_and_gives_its_value() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (begin, begun) = channel();
-            let task = spawn_blocking(move || {
-                assert!(!is_cancelled());
-                begin.send(()).unwrap();
-                while !is_cancelled() {
-                    crate::common::thread::yield_now();
-                }
-                7
-            });
-            blocking(move || begun.recv().unwrap());
-            task.cancel("enough");
-            assert_eq!(task.join().unwrap(), 7);
-            assert!(!blocking(is_cancelled));
+    in_task(|_| {
+        let (begin, begun) = channel();
+        let task = spawn_blocking(move || {
+            assert!(!is_cancelled());
+            begin.send(()).unwrap();
+            while !is_cancelled() {
+                common::thread::yield_now();
+            }
+            7
         });
+        blocking(move || begun.recv().unwrap());
+        task.cancel("enough");
+        assert_eq!(task.join().unwrap(), 7);
+        assert!(!blocking(is_cancelled));
     });
 }
 
@@ -103,7 +100,7 @@ fn a_call_is_told_of_what_its_task_is_told_of() {
             let until_told = || {
                 blocking(|| {
                     while !is_cancelled() {
-                        crate::common::thread::yield_now();
+                        common::thread::yield_now();
                     }
                 });
             };
@@ -181,17 +178,17 @@ fn a_call_is_either_run_or_taken_back() {
         within(|| {
             let rt = runtime(workers, threads);
             let drops = Drops::new();
-            let ran = Arc::new(AtomicUsize::new(0));
+            let ran = Count::new();
             let mut random = Random(7);
             let mut values = 0;
             rt.block_on(|| {
                 for _ in 0..scaled_in_debug(1_500) {
                     let tasks: Vec<_> = (0..3)
                         .map(|_| {
-                            let (guard, ran) = (drops.guard(), ran.clone());
+                            let guard = drops.guard();
                             spawn_blocking(move || {
                                 let _guard = guard;
-                                ran.fetch_add(1, Ordering::Relaxed);
+                                ran.up();
                             })
                         })
                         .collect();
@@ -211,7 +208,7 @@ fn a_call_is_either_run_or_taken_back() {
                     assert_eq!(drops.left(), 0);
                 }
             });
-            assert_eq!(values, ran.load(Ordering::Relaxed));
+            assert_eq!(values, ran.get());
             assert_eq!(rt.metrics().blocking.done, values as u64);
         });
     }
@@ -225,11 +222,11 @@ fn calls_cancels_and_leaving_threads_in_any_mix_lose_nothing() {
             let rt = cygnet::Runtime::builder().workers(workers).max_blocking_threads(threads);
             let rt = rt.blocking_keep_alive(Duration::from_micros(5)).build().unwrap();
             let drops = Drops::new();
-            let (borrowed, made) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            let (borrowed, made) = (Count::new(), Count::new());
             rt.block_on(|| {
                 scope(|s| {
                     for seed in 1..5 {
-                        let (drops, borrowed, made) = (&drops, &borrowed, &made);
+                        let drops = &drops;
                         s.spawn(move || {
                             let mut random = Random(seed);
                             for _ in 0..scaled_in_debug(500) {
@@ -242,8 +239,8 @@ fn calls_cancels_and_leaving_threads_in_any_mix_lose_nothing() {
                                     _ => task.detach(),
                                 }
                                 if random.below(2) == 0 {
-                                    made.fetch_add(1, Ordering::Relaxed);
-                                    blocking(|| borrowed.fetch_add(1, Ordering::Relaxed));
+                                    made.up();
+                                    blocking(|| borrowed.up());
                                 }
                             }
                         });
@@ -251,7 +248,7 @@ fn calls_cancels_and_leaving_threads_in_any_mix_lose_nothing() {
                 });
             });
             assert_eq!(drops.left(), 0);
-            assert_eq!(borrowed.into_inner(), made.into_inner());
+            assert_eq!(borrowed.get(), made.get());
         });
     }
 }

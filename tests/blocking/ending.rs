@@ -2,7 +2,7 @@
 
 use crate::common::drops::Guard;
 use crate::common::mpsc::channel;
-use crate::common::{Drops, Random, eventually, panic_of, scaled_in_debug, within};
+use crate::common::{self, Drops, Random, eventually, panic_of, scaled_in_debug, within};
 use crate::runtime;
 use cygnet::{JoinError, Reason, Runtime, Task, blocking, is_cancelled, spawn_blocking};
 use std::cell::RefCell;
@@ -41,7 +41,7 @@ fn the_end_of_the_runtime_waits_for_what_runs_or_borrows_and_takes_the_rest_out_
             rt.spawn(move || (0..5).for_each(|_| give.send(spawn_blocking(|| true)).unwrap()))
                 .detach();
             eventually("the others wait", || handle.metrics().blocking.queued == 6);
-            let end = crate::common::thread::spawn(move || drop(rt));
+            let end = common::thread::spawn(move || drop(rt));
             let mut tasks = tasks.iter();
             let runs = tasks.next().unwrap();
             for _ in 0..5 {
@@ -72,7 +72,7 @@ fn calls_may_be_made_while_the_runtime_ends_and_tasks_from_outside_may_not() {
             blocking(|| {
                 begin.send(()).unwrap();
                 while !is_cancelled() {
-                    crate::common::thread::yield_now();
+                    common::thread::yield_now();
                 }
                 assert!(handle.spawn(|| ()).is_err());
                 panic_of(|| handle.block_on(|| ()));
@@ -132,7 +132,7 @@ fn a_runtime_that_is_dropped_at_any_moment_drops_or_runs_each_closure_once() {
             })
             .detach();
             for _ in 0..random.below(50) {
-                crate::common::thread::yield_now();
+                common::thread::yield_now();
             }
             drop(rt);
             assert_eq!(drops.left(), 0);

@@ -1,8 +1,7 @@
 //! The threads: how many there are, when they come and go, and in which order they take the calls.
 
-use crate::common::Mutex;
 use crate::common::proc::threads_named;
-use crate::common::{eventually, scaled, scaled_in_debug, with_each, within};
+use crate::common::{self, Count, Mutex, eventually, scaled, scaled_in_debug, with_each, within};
 use crate::{Plug, runtime};
 use cygnet::{Runtime, blocking, spawn, spawn_blocking};
 use std::sync::Arc;
@@ -51,7 +50,7 @@ fn no_more_calls_run_at_a_time_than_there_may_be_threads() {
             let (running, most) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
             let call = move || {
                 most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                crate::common::thread::yield_now();
+                common::thread::yield_now();
                 running.fetch_sub(1, Ordering::SeqCst);
             };
             rt.block_on(|| {
@@ -122,24 +121,19 @@ fn a_thread_may_stay_for_ever_and_still_ends_with_its_runtime() {
 #[test]
 fn threads_are_named_after_the_runtime_and_call_no_hooks() {
     within(|| {
-        let hooks = Arc::new(AtomicUsize::new(0));
-        let count = |hooks: &Arc<AtomicUsize>| {
-            let hooks = hooks.clone();
-            move || {
-                hooks.fetch_add(1, Ordering::Relaxed);
-            }
-        };
+        let hooks = Count::new();
+        let count = |hooks: Count| move || hooks.up();
         let rt = Runtime::builder()
             .workers(2)
             .thread_name("files")
-            .on_thread_start(count(&hooks))
-            .on_thread_stop(count(&hooks))
+            .on_thread_start(count(hooks))
+            .on_thread_stop(count(hooks))
             .build()
             .unwrap();
-        let name = || crate::common::thread::current().name().map(str::to_owned);
+        let name = || common::thread::current().name().map(str::to_owned);
         assert_eq!(rt.block_on(|| blocking(name)).as_deref(), Some("files-blocking"));
         drop(rt);
-        assert_eq!(hooks.load(Ordering::Relaxed), 4);
+        assert_eq!(hooks.get(), 4);
     });
 }
 
@@ -182,7 +176,7 @@ fn a_lone_call_is_not_forgotten_by_a_thread_that_leaves() {
             rt.block_on(|| {
                 for n in 0..scaled_in_debug(5_000) {
                     assert_eq!(blocking(|| n), n);
-                    (0..n % 500).for_each(|_| crate::common::spin_loop());
+                    (0..n % 500).for_each(|_| common::spin_loop());
                 }
             });
         });

@@ -1,50 +1,49 @@
 //! Children that run on another runtime.
 
 use crate::common::mpsc::channel;
-use crate::common::{self, Drops, eventually, runtime, scaled_in_debug, with_each, within};
-use cygnet::{JoinError, Reason, park, scope, spawn};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::common::{
+    self, Count, Drops, Flag, eventually, give_way_until, in_task, parks, runtime, scaled_in_debug,
+    with_each, within,
+};
+use cygnet::{JoinError, Reason, park, scope, spawn, task};
+use std::panic::resume_unwind;
 
 #[test]
-fn it_runs_there_and_is_joined_here() {
-    with_each(|rt| {
+fn a_foreign_child_runs_there_and_is_joined_here() {
+    in_task(|rt| {
         let there = runtime(2);
         let pool = there.handle();
-        rt.block_on(|| {
-            let here = crate::common::thread::current().id();
-            for n in 0..scaled_in_debug(500) {
-                let child =
-                    pool.spawn_child(move || (n, crate::common::thread::current().id())).unwrap();
-                let (value, thread) = child.join().unwrap();
-                assert_eq!(value, n);
-                assert_ne!(thread, here);
-            }
-        });
+        let here = common::thread::current().id();
+        for n in 0..scaled_in_debug(500) {
+            let child = pool.spawn_child(move || (n, common::thread::current().id())).unwrap();
+            let (value, thread) = child.join().unwrap();
+            assert_eq!(value, n);
+            assert_ne!(thread, here);
+        }
+        // Its own runtime will do too.
+        assert_eq!(rt.handle().spawn_child(|| 7).unwrap().join().unwrap(), 7);
     });
 }
 
 #[test]
-fn the_parent_ends_after_it_and_after_all_that_it_has_spawned_there() {
+fn the_parent_ends_after_the_child_and_after_all_that_it_has_spawned_there() {
     with_each(|rt| {
         let there = runtime(2);
         let pool = there.handle();
         let (open, gate) = channel::<()>();
-        let ended = Arc::new(AtomicUsize::new(0));
-        let seen = ended.clone();
+        let ended = Count::new();
         let parent = rt.spawn(move || {
             scope(|_| {
-                let its = seen.clone();
                 let child = pool.spawn_child(move || {
                     spawn(move || {
                         gate.recv().unwrap();
-                        its.fetch_add(1, Ordering::Relaxed);
+                        ended.up();
                     })
                     .detach();
                 });
                 child.unwrap().detach();
             });
-            seen.load(Ordering::Relaxed)
+            ended.get()
         });
         assert!(!parent.is_finished());
         open.send(()).unwrap();
@@ -53,79 +52,71 @@ fn the_parent_ends_after_it_and_after_all_that_it_has_spawned_there() {
 }
 
 #[test]
-fn a_cancel_reaches_it_with_its_reason_before_and_after_the_start() {
-    with_each(|rt| {
+fn a_cancel_reaches_the_child_with_its_reason_before_and_after_the_start() {
+    in_task(|_| {
         let there = runtime(1);
-        let before = common::parks(&there);
+        let before = parks(&there);
         let pool = there.handle();
-        rt.block_on(|| {
-            let child = pool.spawn_child(|| park().unwrap_err().reason().to_string()).unwrap();
-            common::give_way_until(|| common::parks(&there) > before);
-            child.cancel("enough");
-            assert_eq!(child.join().unwrap(), "enough");
+        let child = pool.spawn_child(|| park().unwrap_err().reason().to_string()).unwrap();
+        give_way_until(|| parks(&there) > before);
+        child.cancel("enough");
+        assert_eq!(child.join().unwrap(), "enough");
 
-            // Its only worker is busy.
-            let (open, gate) = channel::<()>();
-            let begun = Arc::new(AtomicBool::new(false));
-            let tell = begun.clone();
-            let busy = pool.spawn_child(move || {
-                tell.store(true, Ordering::Release);
-                gate.recv().unwrap();
-            });
-            common::give_way_until(|| begun.load(Ordering::Acquire));
-            let drops = Drops::default();
-            let captured = drops.guard();
-            let fresh = scope(|s| {
-                let fresh = pool.spawn_child(move || drop(captured)).unwrap();
-                s.cancel("too late");
-                open.send(()).unwrap();
-                fresh
-            });
-            assert_eq!(drops.count(), 1, "before the scope has ended");
-            match fresh.join() {
-                Err(JoinError::NotStarted(why)) => {
-                    assert_eq!(*why.reason(), Reason::from("too late"))
-                }
-                other => panic!("{other:?}"),
-            }
-            busy.unwrap().join().unwrap();
+        // Its only worker is busy.
+        let (open, gate) = channel::<()>();
+        let begun = Flag::new();
+        let busy = pool.spawn_child(move || {
+            begun.set();
+            gate.recv().unwrap();
         });
+        begun.wait();
+        let drops = Drops::default();
+        let captured = drops.guard();
+        let fresh = scope(|s| {
+            let fresh = pool.spawn_child(move || drop(captured)).unwrap();
+            s.cancel("too late");
+            open.send(()).unwrap();
+            fresh
+        });
+        assert_eq!(drops.count(), 1, "before the scope has ended");
+        match fresh.join() {
+            Err(JoinError::NotStarted(why)) => assert_eq!(*why.reason(), Reason::from("too late")),
+            other => panic!("{other:?}"),
+        }
+        busy.unwrap().join().unwrap();
     });
 }
 
 #[test]
-fn dropping_the_handle_cancels_it_and_a_panic_comes_here() {
-    with_each(|rt| {
+fn dropping_the_handle_cancels_the_child_and_its_panic_comes_here() {
+    in_task(|_| {
         let there = runtime(1);
         let pool = there.handle();
-        rt.block_on(|| {
-            let (tell, told) = channel();
-            drop(pool.spawn_child(move || tell.send(park()).unwrap()).unwrap());
-            // It was told so, or has never started.
-            assert!(told.recv().is_ok_and(|told| told.is_err()) || told.recv().is_err());
-            let child =
-                pool.spawn_child(|| std::panic::resume_unwind(Box::new("over there"))).unwrap();
-            let payload = child.join().unwrap_err().into_panic().unwrap();
-            assert_eq!(payload.downcast_ref(), Some(&"over there"));
-            let child = pool.spawn_child(|| park().unwrap_err().unwind()).unwrap();
-            child.cancel("enough");
-            let error: JoinError = child.join().unwrap_err();
-            assert_eq!(*error.cancelled().unwrap().reason(), Reason::from("enough"));
-        });
+        let (tell, told) = channel();
+        drop(pool.spawn_child(move || tell.send(park()).unwrap()).unwrap());
+        // It was told so, or has never started.
+        assert!(told.recv().is_ok_and(|told| told.is_err()) || told.recv().is_err());
+        let child = pool.spawn_child(|| resume_unwind(Box::new("over there"))).unwrap();
+        let payload = child.join().unwrap_err().into_panic().unwrap();
+        assert_eq!(payload.downcast_ref(), Some(&"over there"));
+        let child = pool.spawn_child(|| park().unwrap_err().unwind()).unwrap();
+        child.cancel("enough");
+        let error: JoinError = child.join().unwrap_err();
+        assert_eq!(*error.cancelled().unwrap().reason(), Reason::from("enough"));
     });
 }
 
 #[test]
-fn the_end_of_its_runtime_is_an_error_or_a_cancel() {
+fn the_end_of_the_other_runtime_is_an_error_or_a_cancel() {
     with_each(|rt| {
         let there = runtime(1);
         let pool = there.handle();
-        let before = common::parks(&there);
-        let waiting = rt.spawn({
-            let pool = pool.clone();
-            move || pool.spawn_child(|| park().unwrap_err().reason().clone()).unwrap().join()
+        let before = parks(&there);
+        let theirs = pool.clone();
+        let waiting = rt.spawn(move || {
+            theirs.spawn_child(|| park().unwrap_err().reason().clone()).unwrap().join()
         });
-        eventually("it waits there", || common::parks(&there) > before);
+        eventually("it waits there", || parks(&there) > before);
         drop(there);
         assert_eq!(waiting.join().unwrap().unwrap(), Reason::RuntimeShutDown);
         let refused = rt.block_on(move || pool.spawn_child(|| 7).unwrap_err());
@@ -134,23 +125,14 @@ fn the_end_of_its_runtime_is_an_error_or_a_cancel() {
 }
 
 #[test]
-fn its_own_runtime_will_do_too() {
-    with_each(|rt| {
-        let pool = rt.handle();
-        assert_eq!(rt.block_on(|| pool.spawn_child(|| 7).unwrap().join().unwrap()), 7);
-    });
-}
-
-#[test]
 fn two_runtimes_call_each_other_and_end_in_either_order() {
     for first in [true, false] {
         within(|| {
             let (a, b) = (runtime(2), runtime(2));
-            let (to_a, to_b) = (a.handle(), b.handle());
             let drops = Drops::default();
             let tasks: Vec<_> = (0..scaled_in_debug(200))
                 .map(|n| {
-                    let (to_a, to_b, value) = (to_a.clone(), to_b.clone(), drops.guard());
+                    let (to_a, to_b, value) = (a.handle(), b.handle(), drops.guard());
                     a.spawn(move || {
                         let child = to_b.spawn_child(move || {
                             let back = to_a.spawn_child(move || {
@@ -163,16 +145,10 @@ fn two_runtimes_call_each_other_and_end_in_either_order() {
                     })
                 })
                 .collect();
-            if first {
-                drop(a);
-                drop(b);
-            } else {
-                drop(b);
-                drop(a);
-            }
-            for task in tasks {
-                let _ = task.join();
-            }
+            let (one, other) = if first { (a, b) } else { (b, a) };
+            drop(one);
+            drop(other);
+            tasks.into_iter().for_each(|task| drop(task.join()));
             assert_eq!(drops.left(), 0);
         });
     }
@@ -183,8 +159,7 @@ fn a_large_result_gets_the_stack_that_it_needs_there() {
     let (here, there) = (runtime(1), runtime(1));
     let pool = there.handle();
     let length = here.block_on(move || {
-        let joiner = cygnet::task().stack_size(4 << 20).unwrap();
-        let joiner = joiner.spawn(move || {
+        let joiner = task().stack_size(4 << 20).unwrap().spawn(move || {
             pool.spawn_child(|| std::hint::black_box([7u8; 60_000])).unwrap().join().unwrap().len()
         });
         joiner.join().unwrap()

@@ -1,22 +1,21 @@
 //! Everything that reaches into the tree from outside, dropped in every order, on tasks and on threads.
 
+use crate::common::mpsc::channel;
 use crate::common::{self, Drops, with_each};
 use cygnet::{Cancelled, Handle, TaskGroup, lease, promise, scope};
 use std::any::Any;
 
-/// All orders of `left`, each called with.
-fn orders(left: &mut Vec<usize>, chosen: &mut Vec<usize>, call: &mut impl FnMut(&[usize])) {
-    if left.is_empty() {
-        return call(chosen);
+/// All orders of the numbers below `n`.
+fn orders(n: usize) -> Vec<Vec<usize>> {
+    if n == 0 {
+        return vec![Vec::new()];
     }
-    for n in 0..left.len() {
-        chosen.push(left.remove(n));
-        orders(left, chosen, call);
-        left.insert(n, chosen.pop().unwrap());
-    }
+    let insert =
+        |order: Vec<usize>| (0..n).map(move |at| [&order[..at], &[n - 1], &order[at..]].concat());
+    orders(n - 1).into_iter().flat_map(insert).collect()
 }
 
-/// Of a scope that is open: what can outlive its frame or its task.
+/// All that can outlive the frame or the task of an open scope.
 fn all_kinds(drops: &Drops) -> Vec<Option<Box<dyn Any + Send>>> {
     let (promise, answer) = promise::<common::drops::Guard>();
     let hooked = drops.guard();
@@ -37,11 +36,10 @@ fn all_kinds(drops: &Drops) -> Vec<Option<Box<dyn Any + Send>>> {
 #[test]
 fn every_order_of_drops_ends_the_scope_and_leaves_nothing() {
     with_each(|rt| {
-        let (give, taken) = crate::common::mpsc::channel::<Box<dyn Any + Send>>();
-        let thread = crate::common::thread::spawn(move || taken.into_iter().for_each(drop));
+        let (give, taken) = channel::<Box<dyn Any + Send>>();
+        let thread = common::thread::spawn(move || taken.into_iter().for_each(drop));
         let drops = Drops::new();
-        let mut all = Vec::new();
-        orders(&mut (0..6).collect(), &mut Vec::new(), &mut |order| all.push(order.to_vec()));
+        let all = orders(6);
         assert_eq!(all.len(), 720);
         for (n, order) in all.into_iter().enumerate().step_by(720 / common::scaled_in_debug(720)) {
             rt.block_on(|| {
@@ -73,11 +71,9 @@ fn every_order_of_drops_after_the_end_of_the_runtime() {
     for workers in [1, 2] {
         common::within(|| {
             let drops = Drops::new();
-            let mut all = Vec::new();
-            orders(&mut (0..5).collect(), &mut Vec::new(), &mut |order| all.push(order.to_vec()));
-            for order in all {
+            for order in orders(5) {
                 let rt = common::runtime(workers);
-                let (give, given) = crate::common::mpsc::channel();
+                let (give, given) = common::mpsc::channel();
                 let made = drops.clone();
                 rt.spawn(move || {
                     let mut kinds = all_kinds(&made);

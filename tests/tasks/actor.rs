@@ -2,17 +2,34 @@
 
 use crate::common::mpsc::channel;
 use crate::common::{
-    self, Drops, eventually, give_way_until, panic_of, runtime, scaled_in_debug, with, with_each,
-    with_each_and_many, within,
+    self, Count, Drops, Flag, Mutex, eventually, in_task, in_task_and_many, in_task_with, join_all,
+    panic_of, parks, payload_of, runtime, scaled_in_debug, with_each, with_each_and_many, with_own,
+    within, yields,
 };
 use cygnet::{
-    CallError, JoinError, TaskActor, TaskLocal, cancel_handle, park, scope, sleep, spawn, timeout,
-    yield_now,
+    CallError, JoinError, Task, TaskActor, TaskLocal, cancel_handle, park, scope, sleep, spawn,
+    timeout, yield_now,
 };
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
+
+/// A task that asks for the number of an actor.
+fn asks(actor: &TaskActor<i32>) -> Task<Result<i32, CallError>> {
+    let actor = actor.clone();
+    spawn(move || actor.call(|n| *n))
+}
+
+/// Sends a message, and waits until it has begun.
+fn begin(actor: &TaskActor<i32>, message: impl FnOnce(&mut i32) + Send + 'static) {
+    let begun = Flag::new();
+    let sent = actor.send(move |n| {
+        begun.set();
+        message(n);
+    });
+    assert!(sent.is_ok());
+    begun.wait();
+}
 
 #[test]
 fn messages_run_one_after_the_other_in_the_order_of_the_sender() {
@@ -20,37 +37,33 @@ fn messages_run_one_after_the_other_in_the_order_of_the_sender() {
         let n = scaled_in_debug(500);
         let (actor, body) = TaskActor::new(Vec::new());
         let owner = rt.spawn(|| body.run());
-        let senders: Vec<_> = (0..3)
-            .map(|sender| {
-                let actor = actor.clone();
-                common::thread::spawn(move || {
-                    for i in 0..n {
-                        actor.send(move |seen: &mut Vec<_>| seen.push((sender, i))).unwrap();
-                    }
-                })
+        let threads = [0, 1, 2].map(|sender| {
+            let actor = actor.clone();
+            common::thread::spawn(move || {
+                for i in 0..n {
+                    actor.send(move |seen: &mut Vec<_>| seen.push((sender, i))).unwrap();
+                }
             })
-            .collect();
-        let tasks: Vec<_> = (3..5)
-            .map(|sender| {
-                let actor = actor.clone();
-                rt.spawn(move || {
-                    for i in 0..n {
-                        let count = actor.call(move |seen: &mut Vec<_>| {
-                            seen.push((sender, i));
-                            seen.len()
-                        });
-                        assert!(count.unwrap() > i);
-                    }
-                })
+        });
+        let tasks = [3, 4].map(|sender| {
+            let actor = actor.clone();
+            rt.spawn(move || {
+                for i in 0..n {
+                    let count = actor.call(move |seen: &mut Vec<_>| {
+                        seen.push((sender, i));
+                        seen.len()
+                    });
+                    assert!(count.unwrap() > i);
+                }
             })
-            .collect();
-        senders.into_iter().for_each(|thread| thread.join().unwrap());
-        tasks.into_iter().for_each(|task| task.join().unwrap());
+        });
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        join_all(tasks);
         drop(actor);
         let seen = owner.join().unwrap();
         assert_eq!(seen.len(), 5 * n);
         for sender in 0..5 {
-            let of_it = seen.iter().filter(|(who, _)| *who == sender).map(|(_, i)| *i);
+            let of_it = seen.iter().filter(|(from, _)| *from == sender).map(|(_, i)| *i);
             assert!(of_it.eq(0..n), "the order of a sender is lost");
         }
     });
@@ -58,20 +71,17 @@ fn messages_run_one_after_the_other_in_the_order_of_the_sender() {
 
 #[test]
 fn a_message_may_wait_and_the_others_wait_behind_it() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (actor, owner) = TaskActor::spawn(0);
-            actor
-                .send(|n| {
-                    sleep(Duration::from_millis(2)).unwrap();
-                    (0..10).for_each(|_| yield_now().unwrap());
-                    *n = 7;
-                })
-                .unwrap();
-            assert_eq!(actor.call(|n| *n).unwrap(), 7);
-            drop(actor);
-            assert_eq!(owner.join().unwrap(), 7);
-        });
+    in_task(|_| {
+        let (actor, owner) = TaskActor::spawn(0);
+        let waits = |n: &mut i32| {
+            sleep(Duration::from_millis(2)).unwrap();
+            yields(10);
+            *n = 7;
+        };
+        actor.send(waits).unwrap();
+        assert_eq!(actor.call(|n| *n).unwrap(), 7);
+        drop(actor);
+        assert_eq!(owner.join().unwrap(), 7);
     });
 }
 
@@ -93,144 +103,111 @@ fn a_thread_gets_its_answer_too() {
 
 #[test]
 fn stopping_runs_what_was_sent_before() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (actor, owner) = TaskActor::spawn(0);
-            for _ in 0..10 {
-                actor.send(|n| *n += 1).unwrap();
-            }
-            actor.stop();
-            let refused = actor.send(|n| *n += 1).unwrap_err();
-            let mut mine = 5;
-            (refused.0)(&mut mine);
-            assert_eq!(mine, 6, "the message is given back");
-            assert_eq!(owner.join().unwrap(), 10);
-        });
+    in_task(|_| {
+        let (actor, owner) = TaskActor::spawn(0);
+        (0..10).for_each(|_| actor.send(|n| *n += 1).unwrap());
+        actor.stop();
+        let refused = actor.send(|n| *n += 1).unwrap_err();
+        let mut mine = 5;
+        (refused.0)(&mut mine);
+        assert_eq!(mine, 6, "the message is given back");
+        assert_eq!(owner.join().unwrap(), 10);
     });
 }
 
 #[test]
 fn a_cancel_gives_the_callers_an_error_and_the_state_back() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let drops = Drops::new();
-            let (actor, owner) = TaskActor::spawn(0);
-            let at_it = Arc::new(AtomicBool::new(false));
-            let begun = at_it.clone();
-            actor
-                .send(move |n| {
-                    begun.store(true, Ordering::Release);
-                    assert!(park().is_err());
-                    *n = 7;
-                })
-                .unwrap();
-            give_way_until(|| at_it.load(Ordering::Acquire));
-            let captured = drops.guard();
-            actor.send(move |_| drop(captured)).unwrap();
-            let caller = {
-                let actor = actor.clone();
-                spawn(move || actor.call(|n| *n))
-            };
-            yield_now().unwrap();
-            owner.cancel("enough");
-            assert_eq!(caller.join().unwrap(), Err(CallError::Ended));
-            assert_eq!(owner.join().unwrap(), 7);
-            assert_eq!(drops.left(), 0, "a message that was not run is dropped");
+    in_task(|_| {
+        let drops = Drops::new();
+        let (actor, owner) = TaskActor::spawn(0);
+        begin(&actor, |n| {
+            assert!(park().is_err());
+            *n = 7;
         });
+        let captured = drops.guard();
+        actor.send(move |_| drop(captured)).unwrap();
+        let caller = asks(&actor);
+        yield_now().unwrap();
+        owner.cancel("enough");
+        assert_eq!(caller.join().unwrap(), Err(CallError::Ended));
+        assert_eq!(owner.join().unwrap(), 7);
+        assert_eq!(drops.left(), 0, "a message that was not run is dropped");
     });
 }
 
 #[test]
-fn a_message_that_panics_ends_the_actor_and_nobody_waits_for_ever() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (actor, owner) = TaskActor::spawn(0);
-            let callers: Vec<_> = (0..5)
-                .map(|i| {
-                    let actor = actor.clone();
-                    spawn(move || {
-                        actor.call(move |n| {
-                            if i == 2 {
-                                std::panic::resume_unwind(Box::new("on purpose"));
-                            }
-                            *n += 1;
-                        })
-                    })
+fn a_message_that_panics_ends_the_actor_and_all_its_calls() {
+    in_task(|_| {
+        let (actor, owner) = TaskActor::spawn(0);
+        let results = join_all((0..5).map(|i| {
+            let actor = actor.clone();
+            spawn(move || {
+                actor.call(move |n| {
+                    if i == 2 {
+                        resume_unwind(Box::new("on purpose"));
+                    }
+                    *n += 1;
                 })
-                .collect();
-            let results: Vec<_> =
-                callers.into_iter().map(|caller| caller.join().unwrap()).collect();
-            assert_eq!(results[2], Err(CallError::Ended));
-            assert!(owner.join().unwrap_err().is_panic());
-            assert_eq!(actor.call(|n| *n), Err(CallError::Ended));
-        });
+            })
+        }));
+        assert_eq!(results[2], Err(CallError::Ended));
+        assert!(owner.join().unwrap_err().is_panic());
+        assert_eq!(actor.call(|n| *n), Err(CallError::Ended));
     });
 }
 
 #[test]
 fn dropping_the_task_or_never_running_it_is_an_error_for_callers() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (actor, owner) = TaskActor::spawn(0);
-            drop(owner);
-            // If it has begun, it may have taken a message before it sees that it is cancelled.
-            while actor.call(|n| *n) == Ok(0) {
-                yield_now().unwrap();
-            }
-            assert_eq!(actor.call(|n| *n), Err(CallError::Ended));
-
-            let (actor, body) = TaskActor::new(0);
-            let caller = {
-                let actor = actor.clone();
-                spawn(move || actor.call(|n| *n))
-            };
+    in_task(|_| {
+        let (actor, owner) = TaskActor::spawn(0);
+        drop(owner);
+        // If it has begun, it may have taken a message before it sees that it is cancelled.
+        while actor.call(|n| *n) == Ok(0) {
             yield_now().unwrap();
-            drop(body);
-            assert_eq!(caller.join().unwrap(), Err(CallError::Ended));
-            // In a scope that is cancelled it never starts.
-            scope(|s| {
-                s.cancel("too late");
-                let (actor, owner) = TaskActor::spawn(0);
-                assert!(matches!(
-                    owner.join(),
-                    Err(JoinError::NotStarted(_) | JoinError::Cancelled(_))
-                ));
-                assert!(actor.call(|n| *n).is_err());
-            });
+        }
+        assert_eq!(actor.call(|n| *n), Err(CallError::Ended));
+
+        let (actor, body) = TaskActor::new(0);
+        let caller = asks(&actor);
+        yield_now().unwrap();
+        drop(body);
+        assert_eq!(caller.join().unwrap(), Err(CallError::Ended));
+        // In a scope that is cancelled it never starts.
+        scope(|s| {
+            s.cancel("too late");
+            let (actor, owner) = TaskActor::spawn(0);
+            let refused = owner.join();
+            assert!(matches!(refused, Err(JoinError::NotStarted(_) | JoinError::Cancelled(_))));
+            assert!(actor.call(|n| *n).is_err());
         });
     });
 }
 
 #[test]
 fn a_caller_that_is_cancelled_leaves_and_its_message_is_not_run() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (open, gate) = channel::<()>();
-            let (actor, owner) = TaskActor::spawn(0);
-            let waits = Arc::new(AtomicBool::new(false));
-            let begun = waits.clone();
-            actor
-                .send(move |_| {
-                    begun.store(true, Ordering::Release);
-                    while gate.try_recv().is_err() {
-                        yield_now().unwrap();
-                    }
-                })
-                .unwrap();
-            give_way_until(|| waits.load(Ordering::Acquire));
-            let late = timeout(Duration::from_millis(2), || actor.call(|n| *n += 1));
-            assert!(matches!(late.unwrap_err().into_inner(), Err(CallError::Cancelled(_))));
-            open.send(()).unwrap();
-            assert_eq!(actor.call(|n| *n).unwrap(), 0);
-            actor.stop();
-            owner.join().unwrap();
-        });
+    in_task(|_| {
+        let open = Flag::new();
+        let (actor, owner) = TaskActor::spawn(0);
+        begin(&actor, move |_| open.wait());
+        let late = timeout(Duration::from_millis(2), || actor.call(|n| *n += 1));
+        assert!(matches!(late.unwrap_err().into_inner(), Err(CallError::Cancelled(_))));
+        open.set();
+        assert_eq!(actor.call(|n| *n).unwrap(), 0);
+        // A call of a cancelled task sends nothing, while the actor waits for messages.
+        let called = actor.clone();
+        let calls = move || {
+            cancel_handle().cancel("enough");
+            called.call(|n| *n += 1)
+        };
+        assert!(matches!(spawn(calls).join().unwrap(), Err(CallError::Cancelled(_))));
+        drop(actor);
+        assert_eq!(owner.join().unwrap(), 0);
     });
 }
 
 #[test]
 fn an_answer_that_comes_while_its_caller_is_cancelled_is_not_lost() {
-    with(&[1], |rt| {
+    in_task_with(&[1], |_| {
         let calls = || {
             let (actor, owner) = TaskActor::spawn(6);
             let caller = cancel_handle();
@@ -241,116 +218,78 @@ fn an_answer_that_comes_while_its_caller_is_cancelled_is_not_lost() {
             });
             (answer, owner)
         };
-        rt.block_on(|| assert_eq!(spawn(calls).join().unwrap().0, Ok(7)));
+        assert_eq!(spawn(calls).join().unwrap().0, Ok(7));
     });
 }
 
 #[test]
-fn a_call_of_a_cancelled_task_sends_nothing() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (actor, owner) = TaskActor::spawn(0);
-            // It waits for messages from now on.
-            actor.call(|_| ()).unwrap();
-            let called = actor.clone();
-            let calls = move || {
-                cancel_handle().cancel("enough");
-                called.call(|n| *n += 1)
-            };
-            assert!(matches!(spawn(calls).join().unwrap(), Err(CallError::Cancelled(_))));
-            drop(actor);
-            assert_eq!(owner.join().unwrap(), 0);
-        });
+fn a_message_may_not_call_its_own_actor_and_may_drop_the_last_address() {
+    in_task(|_| {
+        let (actor, owner) = TaskActor::spawn(1);
+        let same = actor.clone();
+        let result = actor.call(move |_| same.call(|n| *n));
+        assert_eq!(result.unwrap(), Err(CallError::OwnCall));
+        let last = actor.clone();
+        let drops_it = move |n: &mut i32| {
+            *n += 1;
+            drop(last);
+        };
+        actor.send(drops_it).unwrap();
+        drop(actor);
+        assert_eq!(owner.join().unwrap(), 2);
     });
 }
 
-#[test]
-fn a_call_to_itself_is_an_error() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (actor, owner) = TaskActor::spawn(0);
-            let same = actor.clone();
-            let result = actor.call(move |_| same.call(|n| *n));
-            assert_eq!(result.unwrap(), Err(CallError::OwnCall));
-            drop(actor);
-            owner.join().unwrap();
-        });
-    });
-}
-
-#[test]
-fn it_stops_when_the_last_address_is_gone_also_by_its_own_hand() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (actor, owner) = TaskActor::spawn(1);
-            let last = actor.clone();
-            actor
-                .send(move |n| {
-                    *n += 1;
-                    drop(last);
-                })
-                .unwrap();
-            drop(actor);
-            assert_eq!(owner.join().unwrap(), 2);
-        });
-    });
-}
-
-/// What its messages wait for themselves is not mixed up with the mailbox's own waits.
+/// The waits of a message are not mixed up with the mailbox's own.
 #[test]
 fn a_permit_for_a_message_is_not_taken_by_the_mailbox_for_good() {
-    with(&[1, 2, 3], |rt| {
-        rt.block_on(|| {
-            let (actor, body) = TaskActor::new(0);
-            let owner = spawn(move || body.run());
-            for _ in 0..scaled_in_debug(200) {
-                let (give, given) = channel();
-                actor
-                    .send(move |n| {
-                        give.send(cygnet::unparker()).unwrap();
-                        park().unwrap();
-                        *n += 1;
-                    })
-                    .unwrap();
-                let unparker = loop {
-                    match given.try_recv() {
-                        Ok(unparker) => break unparker,
-                        Err(_) => yield_now().unwrap(),
-                    }
-                };
-                unparker.unpark();
-                actor.call(|_| ()).unwrap();
-            }
-            actor.stop();
-            assert_eq!(owner.join().unwrap(), scaled_in_debug(200));
-        });
+    in_task_with(&[1, 2, 3], |_| {
+        let (actor, body) = TaskActor::new(0);
+        let owner = spawn(move || body.run());
+        for _ in 0..scaled_in_debug(200) {
+            let (give, given) = channel();
+            let waits = move |n: &mut usize| {
+                give.send(cygnet::unparker()).unwrap();
+                park().unwrap();
+                *n += 1;
+            };
+            actor.send(waits).unwrap();
+            let unparker = loop {
+                match given.try_recv() {
+                    Ok(unparker) => break unparker,
+                    Err(_) => yield_now().unwrap(),
+                }
+            };
+            unparker.unpark();
+            actor.call(|_| ()).unwrap();
+        }
+        actor.stop();
+        assert_eq!(owner.join().unwrap(), scaled_in_debug(200));
     });
 }
 
 #[test]
 fn a_permit_that_comes_between_two_messages_is_for_the_next_one() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (actor, body) = TaskActor::new(());
-            let owner = spawn(move || body.run());
-            for _ in 0..scaled_in_debug(100) {
-                let unparker = actor.call(|()| cygnet::unparker()).unwrap();
-                // It waits in the mailbox by now, or is about to.
-                yield_now().unwrap();
-                unparker.unpark();
-                yield_now().unwrap();
-                actor.call(|()| park().unwrap()).unwrap();
-            }
-            actor.stop();
-            owner.join().unwrap();
-        });
+    in_task(|_| {
+        let (actor, body) = TaskActor::new(());
+        let owner = spawn(move || body.run());
+        for _ in 0..scaled_in_debug(100) {
+            let unparker = actor.call(|()| cygnet::unparker()).unwrap();
+            // It waits in the mailbox by now, or is about to.
+            yield_now().unwrap();
+            unparker.unpark();
+            yield_now().unwrap();
+            actor.call(|()| park().unwrap()).unwrap();
+        }
+        actor.stop();
+        owner.join().unwrap();
     });
 }
 
 #[test]
 fn a_state_whose_destructor_calls_its_own_actor_gets_an_error() {
     #[derive(Clone, Default)]
-    struct Own(Arc<common::Mutex<Option<TaskActor<Calls>>>>);
+    struct Own(Arc<Mutex<Option<TaskActor<Calls>>>>);
     struct Calls(Own);
     impl Drop for Calls {
         fn drop(&mut self) {
@@ -365,8 +304,7 @@ fn a_state_whose_destructor_calls_its_own_actor_gets_an_error() {
             actor.stop();
             *own.0.lock().unwrap() = Some(actor);
             if runs {
-                let rt = runtime(1);
-                drop(rt.block_on(move || body.run()));
+                drop(runtime(1).block_on(move || body.run()));
             } else {
                 drop(body);
             }
@@ -376,125 +314,104 @@ fn a_state_whose_destructor_calls_its_own_actor_gets_an_error() {
 }
 
 #[test]
-fn the_end_of_the_runtime_ends_it_and_its_callers() {
-    for workers in common::WORKERS {
-        within(|| {
-            let rt = runtime(workers);
-            let (actor, body) = TaskActor::new(7);
-            let owner = rt.spawn(|| body.run());
-            let before = common::parks(&rt);
-            let held = actor.clone();
-            actor.send(|_| assert!(park().is_err())).unwrap();
-            let thread = common::thread::spawn(move || held.call(|n| *n));
-            eventually("it waits", || common::parks(&rt) > before);
-            drop(rt);
-            assert_eq!(thread.join().unwrap(), Err(CallError::Ended));
-            assert_eq!(owner.join().unwrap(), 7);
-        });
-    }
+fn the_end_of_the_runtime_ends_the_actor_and_its_callers() {
+    with_own(|rt| {
+        let (actor, body) = TaskActor::new(7);
+        let owner = rt.spawn(|| body.run());
+        let before = parks(&rt);
+        let held = actor.clone();
+        actor.send(|_| assert!(park().is_err())).unwrap();
+        let thread = common::thread::spawn(move || held.call(|n| *n));
+        eventually("it waits", || parks(&rt) > before);
+        drop(rt);
+        assert_eq!(thread.join().unwrap(), Err(CallError::Ended));
+        assert_eq!(owner.join().unwrap(), 7);
+    });
 }
 
 #[test]
 fn calls_cancels_stops_and_panics_race() {
-    with_each_and_many(|rt| {
+    in_task_and_many(|_| {
         let drops = Drops::new();
-        rt.block_on(|| {
-            for round in 0..scaled_in_debug(200) {
-                let answered = Arc::new(AtomicUsize::new(0));
-                let ended = catch_unwind(AssertUnwindSafe(|| {
-                    scope(|s| {
-                        let (actor, owner) = TaskActor::spawn(drops.guard());
-                        for i in 0..6 {
-                            let (actor, value, answered) =
-                                (actor.clone(), drops.guard(), answered.clone());
-                            s.spawn(move || {
-                                let answer = actor.call(move |_| {
-                                    if (round + i) % 11 == 0 {
-                                        std::panic::resume_unwind(Box::new("on purpose"));
-                                    }
-                                    if i % 2 == 0 {
-                                        let _ = yield_now();
-                                    }
-                                    value
-                                });
-                                answered.fetch_add(usize::from(answer.is_ok()), Ordering::Relaxed);
+        for round in 0..scaled_in_debug(200) {
+            let answered = Count::new();
+            let ended = payload_of(|| {
+                scope(|s| {
+                    let (actor, owner) = TaskActor::spawn(drops.guard());
+                    for i in 0..6 {
+                        let (actor, value) = (actor.clone(), drops.guard());
+                        s.spawn(move || {
+                            let answer = actor.call(move |_| {
+                                if (round + i) % 11 == 0 {
+                                    resume_unwind(Box::new("on purpose"));
+                                }
+                                if i % 2 == 0 {
+                                    let _ = yield_now();
+                                }
+                                value
                             });
-                        }
-                        match round % 4 {
-                            0 => owner.cancel("enough"),
-                            1 => actor.stop(),
-                            2 => s.cancel("all of you"),
-                            _ => {}
-                        }
-                        drop(actor);
-                        drop(owner.join());
-                    })
-                }));
-                if let Err(payload) = ended {
-                    // The join was refused, so nobody else had the panic of the message.
-                    assert_eq!(round % 4, 2);
-                    assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
-                }
-                assert!(answered.load(Ordering::Relaxed) <= 6);
-                assert_eq!(drops.left(), 0);
+                            answered.add(usize::from(answer.is_ok()));
+                        });
+                    }
+                    match round % 4 {
+                        0 => owner.cancel("enough"),
+                        1 => actor.stop(),
+                        2 => s.cancel("all of you"),
+                        _ => {}
+                    }
+                    drop(actor);
+                    drop(owner.join());
+                })
+            });
+            if let Some(payload) = ended {
+                // The join was refused, so the panic of the message comes from the scope.
+                assert_eq!(round % 4, 2);
+                assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
             }
-        });
+            assert!(answered.get() <= 6);
+            assert_eq!(drops.left(), 0);
+        }
     });
 }
 
 /// The worker on which the messages have run so far computes.
 #[test]
-fn the_next_message_runs_where_somebody_has_time() {
-    with(&[2, 3, 8], |rt| {
-        rt.block_on(|| {
-            let (actor, owner) = TaskActor::spawn(0);
-            for _ in 0..scaled_in_debug(100) {
-                assert!(actor.call(|n| *n += 1).is_ok());
-                let called = Arc::new(AtomicBool::new(false));
-                let caller = {
-                    let (actor, called) = (actor.clone(), Arc::clone(&called));
-                    spawn(move || {
-                        assert!(actor.call(|n| *n += 1).is_ok());
-                        called.store(true, Ordering::Release);
-                    })
-                };
-                while !called.load(Ordering::Acquire) {
-                    common::spin_loop();
-                }
-                caller.join().unwrap();
-            }
-            actor.stop();
-            assert_eq!(owner.join().unwrap(), 2 * scaled_in_debug(100));
-        });
-    });
-}
-
-#[test]
-fn its_messages_see_the_bindings_of_the_task_that_has_spawned_it() {
-    static NAME: TaskLocal<&str> = TaskLocal::new();
-    with_each(|rt| {
-        rt.block_on(|| {
-            let see = |_: &mut ()| NAME.with(|name| name.copied());
-            let (actor, owner) = NAME.scope("outer", || TaskActor::spawn(()));
-            assert_eq!(actor.call(see).unwrap(), Some("outer"));
-            let inner = NAME.scope("inner", || {
-                spawn({
-                    let actor = actor.clone();
-                    move || actor.call(see).unwrap()
-                })
+fn the_next_message_runs_on_a_worker_that_is_free() {
+    in_task_with(&[2, 3, 8], |_| {
+        let (actor, owner) = TaskActor::spawn(0);
+        for _ in 0..scaled_in_debug(100) {
+            assert!(actor.call(|n| *n += 1).is_ok());
+            let (called, address) = (Flag::new(), actor.clone());
+            let caller = spawn(move || {
+                assert!(address.call(|n| *n += 1).is_ok());
+                called.set();
             });
-            assert_eq!(inner.join().unwrap(), Some("outer"));
-            actor.stop();
-            owner.join().unwrap();
-        });
+            called.spin();
+            caller.join().unwrap();
+        }
+        actor.stop();
+        assert_eq!(owner.join().unwrap(), 2 * scaled_in_debug(100));
     });
 }
 
 #[test]
-fn outside_a_task_it_says_what_to_do() {
-    let (_actor, body) = TaskActor::new(0);
-    let text = panic_of(move || {
-        body.run();
+fn messages_see_the_bindings_of_the_task_that_has_spawned_the_actor() {
+    static NAME: TaskLocal<&str> = TaskLocal::new();
+    in_task(|_| {
+        let see = |_: &mut ()| NAME.with(|name| name.copied());
+        let (actor, owner) = NAME.scope("outer", || TaskActor::spawn(()));
+        assert_eq!(actor.call(see).unwrap(), Some("outer"));
+        let address = actor.clone();
+        let inner = NAME.scope("inner", || spawn(move || address.call(see).unwrap()));
+        assert_eq!(inner.join().unwrap(), Some("outer"));
+        actor.stop();
+        owner.join().unwrap();
     });
+}
+
+#[test]
+fn outside_a_task_an_actor_says_what_to_do() {
+    let (_actor, body) = TaskActor::new(0);
+    let text = panic_of(move || body.run());
     assert!(text.contains("outside a task"), "{text}");
 }

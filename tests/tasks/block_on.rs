@@ -1,10 +1,10 @@
 //! The way in: `block_on` from a thread, from a task of the same runtime, and from one of another.
 
 use crate::common::mpsc::channel;
-use crate::common::{self, give_way_until, parks, scaled, text, with_each, with_each_and_many};
+use crate::common::{
+    self, Count, give_way_until, parks, scaled, text, with_each, with_each_and_many, yields,
+};
 use cygnet::{blocking, spawn, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 // --- from a thread -------------------------------------------------------------------------------
 
@@ -33,26 +33,23 @@ fn block_on_passes_a_panic_on_and_try_block_on_returns_it() {
 
 /// A child that yields some times before it ends.
 fn linger(turns: usize) {
-    for _ in 0..turns {
-        yield_now().unwrap();
-    }
+    yields(turns);
 }
 
 #[test]
 fn block_on_waits_for_the_children_that_were_left() {
     with_each(|rt| {
-        let ended = Arc::new(AtomicUsize::new(0));
+        let ended = Count::new();
         rt.block_on(|| {
             for i in 0..20 {
-                let ended = ended.clone();
                 spawn(move || {
                     linger(i);
-                    ended.fetch_add(1, Ordering::Relaxed);
+                    ended.up();
                 })
                 .detach();
             }
         });
-        assert_eq!(ended.load(Ordering::Relaxed), 20);
+        assert_eq!(ended.get(), 20);
     });
 }
 

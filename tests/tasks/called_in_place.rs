@@ -1,10 +1,8 @@
 //! A child that its parent's join calls on the parent's own stack: a cancel of the parent reaches it.
 
 use crate::common::mpsc::{Receiver, Sender, channel};
-use crate::common::{self, eventually, parks, with, with_each};
+use crate::common::{self, Count, Flag, eventually, parks, with, with_each};
 use cygnet::{JoinError, Runtime, Task, park, scope, spawn, task, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Calls itself in place `depth` times, and then `f`.
 fn nested(depth: usize, f: impl FnOnce() + Send + 'static) {
@@ -67,16 +65,16 @@ fn a_child_that_joins_one_apart_is_cut_short_when_its_caller_is_cancelled() {
     with(&[1], |rt| {
         let (parent, waits, told) = cancelled_while(rt, 3, |about_to| {
             // It is told of the cancel too, and may be so first: it does not end before the join has.
-            let left = Arc::new(AtomicBool::new(false));
-            let is_left = left.clone();
+            let left = Flag::new();
+            let is_left = left;
             let apart = task().stack_size(1 << 20).unwrap().spawn(move || {
                 about_to.send(()).unwrap();
-                while !is_left.load(Ordering::Acquire) {
+                while !is_left.get() {
                     let _ = yield_now();
                 }
             });
             let joined = apart.join();
-            left.store(true, Ordering::Release);
+            left.set();
             joined.is_err_and(|error| error.is_cancelled())
         });
         waits.recv().unwrap();
@@ -107,25 +105,21 @@ fn a_cancel_at_any_moment_reaches_the_child() {
 #[test]
 fn a_child_that_waits_again_and_again_is_linked_once_and_forgotten_at_its_end() {
     with_each(|rt| {
-        let rounds = Arc::new(AtomicUsize::new(0));
-        rt.block_on({
-            let rounds = rounds.clone();
-            move || {
-                for _ in 0..100 {
-                    let rounds = rounds.clone();
-                    nested(3, move || {
-                        for _ in 0..10 {
-                            let me = cygnet::unparker();
-                            let waker = spawn(move || me.unpark());
-                            park().unwrap();
-                            waker.join().unwrap();
-                            rounds.fetch_add(1, Ordering::Relaxed);
-                        }
-                    });
-                }
+        let rounds = Count::new();
+        rt.block_on(move || {
+            for _ in 0..100 {
+                nested(3, move || {
+                    for _ in 0..10 {
+                        let me = cygnet::unparker();
+                        let waker = spawn(move || me.unpark());
+                        park().unwrap();
+                        waker.join().unwrap();
+                        rounds.up();
+                    }
+                });
             }
         });
-        assert_eq!(rounds.load(Ordering::Relaxed), 1_000);
+        assert_eq!(rounds.get(), 1_000);
     });
 }
 
@@ -141,11 +135,11 @@ fn a_child_whose_caller_is_cancelled_starts_nothing_and_waits_for_nothing() {
                 // Not a wait of the task's: its caller is cancelled meanwhile.
                 gone.recv().unwrap();
                 tell.send(matches!(spawn(|| 7).join(), Err(JoinError::Cancelled(_)))).unwrap();
-                let ran = AtomicBool::new(false);
+                let ran = Flag::new();
                 scope(|s| {
-                    s.spawn(|| ran.store(true, Ordering::Relaxed));
+                    s.spawn(|| ran.set());
                 });
-                tell.send(ran.into_inner()).unwrap();
+                tell.send(ran.get()).unwrap();
                 tell.send(park().is_ok()).unwrap();
             });
             let _ = child.join();

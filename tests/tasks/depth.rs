@@ -1,10 +1,8 @@
 //! Chains and crowds of tasks as deep and as many as memory allows: nothing recurses.
 
-use crate::common::Mutex;
-use crate::common::{Drops, eventually, scaled, scaled_in_debug, with, with_each};
+use crate::common::{Count, Drops, Mutex, eventually, scaled, scaled_in_debug, with, with_each};
 use cygnet::{park, spawn, unparker, yield_now};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
 fn a_chain_of_spawn_and_join_may_be_100_000_deep() {
@@ -31,18 +29,18 @@ fn a_chain_of_spawn_and_join_that_yields_on_the_way_may_be_deep() {
 
 #[test]
 fn a_chain_of_a_million_detached_parents_and_children_ends() {
-    fn descend(n: usize, ends: Arc<AtomicUsize>) {
+    fn descend(n: usize, ends: Count) {
         if n > 0 {
-            let inner = ends.clone();
+            let inner = ends;
             spawn(move || descend(n - 1, inner)).detach();
         }
-        ends.fetch_add(1, Ordering::Relaxed);
+        ends.up();
     }
     let deep = scaled_in_debug(1_000_000);
     with(&[1, 2, 8], |rt| {
-        let ends = Arc::new(AtomicUsize::new(0));
-        rt.block_on(|| descend(deep, ends.clone()));
-        assert_eq!(ends.load(Ordering::Relaxed), deep + 1);
+        let ends = Count::new();
+        rt.block_on(|| descend(deep, ends));
+        assert_eq!(ends.get(), deep + 1);
     });
 }
 
@@ -50,17 +48,13 @@ fn a_chain_of_a_million_detached_parents_and_children_ends() {
 fn a_million_detached_children_of_one_parent_end_before_it() {
     let many = scaled_in_debug(1_000_000);
     with(&[1, 2, 8], |rt| {
-        let ends = Arc::new(AtomicUsize::new(0));
+        let ends = Count::new();
         rt.block_on(|| {
             for _ in 0..many {
-                let ends = ends.clone();
-                spawn(move || {
-                    ends.fetch_add(1, Ordering::Relaxed);
-                })
-                .detach();
+                spawn(move || ends.up()).detach();
             }
         });
-        assert_eq!(ends.load(Ordering::Relaxed), many);
+        assert_eq!(ends.get(), many);
     });
 }
 

@@ -1,24 +1,20 @@
-//! Scopes that end where nothing may be suspended, in the middle of an unwinding or inside `no_suspend`:
-//! whatever their children need, and whoever else is in the same position, they end.
+//! Scopes that end where nothing may be suspended, in the middle of an unwinding or inside `no_suspend`. They
+//! end whatever their children need, and however many other scopes are in the same position.
 
-use crate::common::Barrier;
-use crate::common::{self, runtime, scaled, with_each, within};
+use crate::common::{self, Barrier, Count, in_task, runtime, scaled, with_each, within};
 use cygnet::coroutine::Coroutine;
 use cygnet::{no_suspend, scope, spawn_local, task, yield_now};
 use std::hint::black_box;
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 const LARGE: usize = if common::SANITIZED { 8 << 20 } else { 1 << 20 };
 
 /// Opens a scope when it is dropped, in which a task counts itself.
-struct Late<'a>(&'a AtomicUsize);
+struct Late(Count);
 
-impl Drop for Late<'_> {
+impl Drop for Late {
     fn drop(&mut self) {
-        scope(|s| {
-            s.spawn(|| self.0.fetch_add(1, Ordering::Relaxed));
-        });
+        scope(|s| drop(s.spawn(|| self.0.up())));
     }
 }
 
@@ -29,53 +25,50 @@ fn a_child_has_the_stack_that_it_asked_for() {
             let room = black_box([1u8; LARGE / 4]);
             usize::from(room[LARGE / 8])
         };
-        let sum = AtomicUsize::new(0);
+        let sum = Count::new();
         rt.block_on(|| {
             no_suspend(|| {
                 scope(|s| {
                     for _ in 0..3 {
-                        s.spawn_with(task().stack_size(LARGE).unwrap(), || {
-                            sum.fetch_add(deep(), Ordering::Relaxed)
-                        });
+                        s.spawn_with(task().stack_size(LARGE).unwrap(), || sum.add(deep()));
                     }
                 })
             })
         });
-        assert_eq!(sum.into_inner(), 3);
+        assert_eq!(sum.get(), 3);
     });
 }
 
 #[test]
 fn a_local_child_is_called_whatever_it_needs() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let count = std::rc::Rc::new(std::cell::Cell::new(0));
-            no_suspend(|| {
-                scope(|_| {
-                    for size in [16 << 10, LARGE] {
-                        let counter = count.clone();
-                        let task = task().stack_size(size).unwrap();
-                        task.spawn_local(move || counter.set(counter.get() + 1)).detach();
-                    }
-                    let counter = count.clone();
-                    spawn_local(move || counter.set(counter.get() + 1)).detach();
-                })
-            });
-            assert_eq!(count.get(), 3);
+    in_task(|_| {
+        let count = std::rc::Rc::new(std::cell::Cell::new(0));
+        no_suspend(|| {
+            scope(|_| {
+                let counts = || {
+                    let count = count.clone();
+                    move || count.set(count.get() + 1)
+                };
+                for size in [16 << 10, LARGE] {
+                    task().stack_size(size).unwrap().spawn_local(counts()).detach();
+                }
+                spawn_local(counts()).detach();
+            })
         });
+        assert_eq!(count.get(), 3);
     });
 }
 
 #[test]
 fn a_child_on_a_stack_of_its_own_may_panic_and_hold_again() {
     with_each(|rt| {
-        let counted = AtomicUsize::new(0);
+        let counted = Count::new();
         let error = rt
             .try_block_on(|| {
                 no_suspend(|| {
                     scope(|s| {
                         s.spawn_with(task().stack_size(LARGE).unwrap(), || {
-                            let _late = Late(&counted);
+                            let _late = Late(counted);
                             resume_unwind(Box::new("the child"));
                         });
                     })
@@ -83,7 +76,7 @@ fn a_child_on_a_stack_of_its_own_may_panic_and_hold_again() {
             })
             .unwrap_err();
         assert!(error.to_string().contains("the child"), "{error}");
-        assert_eq!(counted.into_inner(), 1);
+        assert_eq!(counted.get(), 1);
     });
 }
 
@@ -135,10 +128,10 @@ fn scopes_in_coroutines_that_are_unwound_on_all_workers_end() {
     with_each(|rt| {
         const TASKS: usize = 50;
         for _ in 0..scaled(20) {
-            let counted = AtomicUsize::new(0);
+            let counted = Count::new();
             let unwinds = || {
                 let body = |yielder: &cygnet::coroutine::Yielder<(), ()>, ()| {
-                    let _late = Late(&counted);
+                    let _late = Late(counted);
                     yielder.suspend(());
                 };
                 // Suspended at the end of its scope, and unwound by that.
@@ -148,21 +141,21 @@ fn scopes_in_coroutines_that_are_unwound_on_all_workers_end() {
                 });
             };
             rt.block_on(|| scope(|s| (0..TASKS).for_each(|_| drop(s.spawn(unwinds)))));
-            assert_eq!(counted.into_inner(), TASKS);
+            assert_eq!(counted.get(), TASKS);
         }
     });
 }
 
 /// Each held worker has children in its queues that others have stolen, and that are held themselves.
 #[test]
-fn what_held_workers_give_away_is_found_by_those_who_wait_for_it() {
+fn tasks_that_held_workers_give_away_are_found_by_their_waiters() {
     within(|| {
         for _ in 0..scaled(50) {
-            let (rt, barrier, counted) = (runtime(2), Barrier::new(2), AtomicUsize::new(0));
+            let (rt, barrier, counted) = (runtime(2), Barrier::new(2), Count::new());
             let spin = |n| (0..n).for_each(|_| common::spin_loop());
             let leaf = || {
                 spin(200);
-                counted.fetch_add(1, Ordering::Relaxed);
+                counted.up();
             };
             let inner = || no_suspend(|| scope(|s| (0..40).for_each(|_| drop(s.spawn(leaf)))));
             let outer = || {
@@ -176,7 +169,7 @@ fn what_held_workers_give_away_is_found_by_those_who_wait_for_it() {
                 });
             };
             rt.block_on(|| scope(|s| (0..2).for_each(|_| drop(s.spawn(outer)))));
-            assert_eq!(counted.into_inner(), 2 * 4 * 40);
+            assert_eq!(counted.get(), 2 * 4 * 40);
         }
     });
 }

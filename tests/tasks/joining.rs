@@ -1,7 +1,6 @@
 //! How a join ends that does not end with a value: for the caller itself, for one that is cancelled, for a panic.
 
-use crate::common::Mutex;
-use crate::common::{self, give_way_until, with_each};
+use crate::common::{self, Count, Flag, Mutex, give_way_until, in_task, with_each};
 use cygnet::sync::Event;
 use cygnet::{
     CancelHandle, JoinError, Runtime, Task, cancel_handle, ignore_cancellation, scope, shield,
@@ -13,52 +12,49 @@ use std::error::Error;
 use std::panic::resume_unwind;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[test]
 fn a_task_that_joins_itself_is_told_so() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let place = Arc::new(Mutex::new(None::<cygnet::Task<Result<(), JoinError>>>));
-            let (started, mine) = (Arc::new(AtomicBool::new(false)), place.clone());
-            let seen = started.clone();
-            let task = spawn(move || {
-                seen.store(true, Ordering::Release);
-                give_way_until(|| mine.lock().unwrap().is_some());
-                let own = mine.lock().unwrap().take().unwrap();
-                own.join().map(|_| ()).map_err(|error| {
-                    assert!(matches!(error, JoinError::OwnEnd), "{error}");
-                    seen.store(false, Ordering::Release);
-                    error
-                })
-            });
-            give_way_until(|| started.load(Ordering::Acquire));
-            *place.lock().unwrap() = Some(task);
-            give_way_until(|| !started.load(Ordering::Acquire));
+    in_task(|_| {
+        let place = Arc::new(Mutex::new(None::<cygnet::Task<Result<(), JoinError>>>));
+        let (started, mine) = (Flag::new(), place.clone());
+        let seen = started;
+        let task = spawn(move || {
+            seen.set();
+            give_way_until(|| mine.lock().unwrap().is_some());
+            let own = mine.lock().unwrap().take().unwrap();
+            own.join().map(|_| ()).map_err(|error| {
+                assert!(matches!(error, JoinError::OwnEnd), "{error}");
+                seen.put(false);
+                error
+            })
         });
+        started.wait();
+        *place.lock().unwrap() = Some(task);
+        give_way_until(|| !started.get());
     });
 }
 
 /// A task that joins a child is dropped, and the child goes on until the join has ended; how the join ends.
 fn join_of_a_dropped_task(rt: &Runtime) -> JoinError {
     let (outcome, release) = (Arc::new(Mutex::new(None)), Arc::new(Event::new()));
-    let joining_now = Arc::new(AtomicBool::new(false));
+    let joining_now = Flag::new();
     let before = common::parks(rt);
     let joining = spawn({
         let (outcome, release) = (outcome.clone(), release.clone());
-        let (joining_now, handle) = (joining_now.clone(), rt.handle());
+        let handle = rt.handle();
         move || {
             let parks = move || handle.metrics().workers.iter().map(|w| w.parks).sum::<u64>();
             let joined = spawn(move || ignore_cancellation(|| release.wait()).unwrap().unwrap());
             // Started, so that it is not called in place.
             give_way_until(|| parks() > before);
-            joining_now.store(true, Ordering::Release);
+            joining_now.set();
             let error = joined.join().unwrap_err();
             *outcome.lock().unwrap() = Some(error);
         }
     });
-    give_way_until(|| joining_now.load(Ordering::Acquire) && common::parks(rt) >= before + 2);
+    give_way_until(|| joining_now.get() && common::parks(rt) >= before + 2);
     drop(joining);
     give_way_until(|| outcome.lock().unwrap().is_some());
     release.set();
@@ -188,27 +184,25 @@ fn the_value_of_a_local_task_that_ends_while_its_join_drops_it_is_dropped_once()
             }
         }
     }
-    with_each(|rt| {
-        rt.block_on(|| {
-            let drops = Rc::new(Cell::new(0));
-            let theirs = drops.clone();
-            let joining = spawn_local(move || {
-                let caller = cancel_handle();
-                let local = spawn_local(move || {
-                    spawn(move || {
-                        let _ = yield_now();
-                        caller.cancel("enough");
-                        (0..2).for_each(|_| drop(yield_now()));
-                    })
-                    .detach();
-                    Value(theirs)
-                });
-                // One that is given is not dropped by the test.
-                local.join().map(std::mem::forget).is_ok()
+    in_task(|_| {
+        let drops = Rc::new(Cell::new(0));
+        let theirs = drops.clone();
+        let joining = spawn_local(move || {
+            let caller = cancel_handle();
+            let local = spawn_local(move || {
+                spawn(move || {
+                    let _ = yield_now();
+                    caller.cancel("enough");
+                    (0..2).for_each(|_| drop(yield_now()));
+                })
+                .detach();
+                Value(theirs)
             });
-            let given = joining.join().unwrap();
-            assert_eq!(u32::from(given) + drops.get(), 1, "it was given: {given}");
+            // One that is given is not dropped by the test.
+            local.join().map(std::mem::forget).is_ok()
         });
+        let given = joining.join().unwrap();
+        assert_eq!(u32::from(given) + drops.get(), 1, "it was given: {given}");
     });
 }
 
@@ -216,7 +210,7 @@ fn the_value_of_a_local_task_that_ends_while_its_join_drops_it_is_dropped_once()
 fn a_value_is_in_the_caller_s_hand_or_dropped_whenever_the_cancel_comes() {
     with_each(|rt| {
         for turns in 0..common::scaled(200) {
-            let (value, kept) = (Arc::new(()), AtomicUsize::new(0));
+            let (value, kept) = (Arc::new(()), Count::new());
             rt.block_on(|| {
                 scope(|s| {
                     let held = value.clone();
@@ -227,7 +221,7 @@ fn a_value_is_in_the_caller_s_hand_or_dropped_whenever_the_cancel_comes() {
                         });
                         let _ = yield_to(&child);
                         match child.join() {
-                            Ok(_) => drop(kept.fetch_add(1, Ordering::Relaxed)),
+                            Ok(_) => drop(kept.up()),
                             Err(error) => assert!(error.is_cancelled(), "{error}"),
                         }
                     });
@@ -236,7 +230,7 @@ fn a_value_is_in_the_caller_s_hand_or_dropped_whenever_the_cancel_comes() {
                 });
             });
             assert_eq!(Arc::strong_count(&value), 1);
-            assert!(kept.into_inner() <= 1);
+            assert!(kept.get() <= 1);
         }
     });
 }

@@ -3,11 +3,10 @@
 
 use crate::common::drops::Drops;
 use crate::common::mpsc::channel;
-use crate::common::thread;
-use crate::common::{self, eventually, with_each};
+use crate::common::{self, Count, Flag, eventually, in_task, thread, with_each, yields};
 use cygnet::{JoinError, Task, park, spawn, task, unparker, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::pin::pin;
+use std::task::{Context, Waker};
 
 const USUAL: usize = 64 << 10;
 const LARGE: usize = 1 << 20;
@@ -18,74 +17,52 @@ fn apart<T: Send + 'static>(size: usize, f: impl FnOnce() -> T + Send + 'static)
 }
 
 #[test]
-fn a_child_with_a_stack_of_its_own_hands_its_value_over() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for size in [USUAL, LARGE] {
-                for i in 0..1_000u64 {
-                    assert_eq!(apart(size, move || i * 3).join().unwrap(), i * 3);
-                }
+fn a_child_with_a_stack_of_its_own_hands_its_value_or_panic_over() {
+    in_task(|_| {
+        for size in [USUAL, LARGE] {
+            for i in 0..1_000u64 {
+                assert_eq!(apart(size, move || i * 3).join().unwrap(), i * 3);
             }
+        }
+        let failed = apart(USUAL, || panic!("apart")).join();
+        assert!(matches!(failed, Err(JoinError::Panicked(_))));
+        // A child that waits.
+        let child = apart(USUAL, || {
+            let me = unparker();
+            let waker = thread::spawn(move || me.unpark());
+            park().unwrap();
+            waker.join().unwrap();
+            yields(10);
+            7
         });
-    });
-}
-
-#[test]
-fn a_panic_of_such_a_child_reaches_the_join() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let failed = apart(USUAL, || panic!("apart")).join();
-            assert!(matches!(failed, Err(JoinError::Panicked(_))));
-        });
-    });
-}
-
-#[test]
-fn a_child_that_waits_itself_is_waited_for() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let child = apart(USUAL, || {
-                let me = unparker();
-                let waker = thread::spawn(move || me.unpark());
-                park().unwrap();
-                waker.join().unwrap();
-                for _ in 0..10 {
-                    yield_now().unwrap();
-                }
-                7
-            });
-            assert_eq!(child.join().unwrap(), 7);
-        });
+        assert_eq!(child.join().unwrap(), 7);
+        // A handle that was polled before.
+        let mut child = apart(USUAL, || 5);
+        if pin!(&mut child).poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            assert_eq!(child.join().unwrap(), 5);
+        }
     });
 }
 
 #[test]
 fn children_left_by_such_a_child_end_before_its_join_returns() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for round in 0..200 {
-                let ended = Arc::new(AtomicUsize::new(0));
-                let child = apart(if round % 2 == 0 { USUAL } else { LARGE }, {
-                    let ended = ended.clone();
-                    move || {
-                        for _ in 0..3 {
-                            let ended = ended.clone();
-                            // On another worker, if there is one.
-                            spawn(move || {
-                                for _ in 0..round {
-                                    common::spin_loop();
-                                }
-                                ended.fetch_add(1, Ordering::Relaxed);
-                            })
-                            .detach();
-                        }
-                        "gone"
-                    }
-                });
-                assert_eq!(child.join().unwrap(), "gone");
-                assert_eq!(ended.load(Ordering::Relaxed), 3);
-            }
-        });
+    in_task(|_| {
+        for round in 0..200 {
+            let ended = Count::new();
+            let child = apart(if round % 2 == 0 { USUAL } else { LARGE }, move || {
+                for _ in 0..3 {
+                    // On another worker, if there is one.
+                    spawn(move || {
+                        (0..round).for_each(|_| common::spin_loop());
+                        ended.up();
+                    })
+                    .detach();
+                }
+                "gone"
+            });
+            assert_eq!(child.join().unwrap(), "gone");
+            assert_eq!(ended.get(), 3);
+        }
     });
 }
 
@@ -94,24 +71,22 @@ fn a_joining_task_that_is_cancelled_leaves_and_its_child_is_cancelled_too() {
     with_each(|rt| {
         let drops = Drops::new();
         let (waits, child_waits) = channel();
-        let told = Arc::new(AtomicBool::new(false));
-        let joiner = rt.spawn({
-            let (drops, told) = (drops.clone(), told.clone());
-            move || {
-                let child = apart(USUAL, move || {
-                    let result = drops.guard();
-                    waits.send(()).unwrap();
-                    told.store(park().is_err(), Ordering::Relaxed);
-                    result
-                });
-                matches!(child.join(), Err(JoinError::Cancelled(_)))
-            }
+        let told = Flag::new();
+        let results = drops.clone();
+        let joiner = rt.spawn(move || {
+            let child = apart(USUAL, move || {
+                let result = results.guard();
+                waits.send(()).unwrap();
+                told.put(park().is_err());
+                result
+            });
+            matches!(child.join(), Err(JoinError::Cancelled(_)))
         });
         child_waits.recv().unwrap();
         // The drop of the handle cancels the joiner, which waits, or is about to.
         drop(joiner);
         eventually("the child's result is dropped", || drops.count() == 1);
-        assert!(told.load(Ordering::Relaxed), "the child's wait was cut short");
+        assert!(told.get(), "the child's wait was cut short");
     });
 }
 
@@ -122,23 +97,19 @@ fn cancels_that_meet_the_end_of_the_child_lose_nothing() {
         let drops = Drops::new();
         for round in 0..rounds {
             let (begun, child_begun) = channel();
-            let joiner = rt.spawn({
-                let drops = drops.clone();
-                move || {
-                    let child = apart(USUAL, move || {
-                        let _ = begun.send(());
-                        let _ = yield_now();
-                        drops.guard()
-                    });
-                    let _ = child.join();
-                }
+            let results = drops.clone();
+            let joiner = rt.spawn(move || {
+                let child = apart(USUAL, move || {
+                    let _ = begun.send(());
+                    let _ = yield_now();
+                    results.guard()
+                });
+                let _ = child.join();
             });
             if round % 2 == 0 {
                 let _ = child_begun.recv();
             }
-            for _ in 0..round % 64 {
-                common::spin_loop();
-            }
+            (0..round % 64).for_each(|_| common::spin_loop());
             drop(joiner);
             // Every child that began has made one value, which is gone.
             drop(child_begun);
@@ -150,43 +121,20 @@ fn cancels_that_meet_the_end_of_the_child_lose_nothing() {
 }
 
 #[test]
-fn a_handle_that_was_polled_before_can_still_be_joined() {
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Waker};
-    with_each(|rt| {
-        rt.block_on(|| {
-            let mut child = apart(USUAL, || 5);
-            let mut context = Context::from_waker(Waker::noop());
-            if pin!(&mut child).poll(&mut context).is_pending() {
-                assert_eq!(child.join().unwrap(), 5);
-            }
-        });
-    });
-}
-
-#[test]
 fn ready_tasks_have_their_turn_while_another_joins_for_ever() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let done = Arc::new(AtomicBool::new(false));
-            let ready = spawn({
-                let done = done.clone();
-                move || {
-                    for _ in 0..10 {
-                        yield_now().unwrap();
-                    }
-                    done.store(true, Ordering::Relaxed);
-                }
-            });
-            let mut joins = 0;
-            while !done.load(Ordering::Relaxed) {
-                apart(USUAL, || ()).join().unwrap();
-                joins += 1;
-                assert!(joins < 10_000_000, "the other task has no turn");
-            }
-            ready.join().unwrap();
+    in_task(|_| {
+        let done = Flag::new();
+        let ready = spawn(move || {
+            yields(10);
+            done.set();
         });
+        let mut joins = 0;
+        while !done.get() {
+            apart(USUAL, || ()).join().unwrap();
+            joins += 1;
+            assert!(joins < 10_000_000, "the other task has no turn");
+        }
+        ready.join().unwrap();
     });
 }
 

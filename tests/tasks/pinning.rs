@@ -1,26 +1,37 @@
 //! The thread rule: a task may start on any worker, and once started it never sees another thread. Tasks
 //! that were spawned as migratable do move.
 
-use crate::common::Mutex;
 use crate::common::thread::{ThreadId, current};
-use crate::common::{self, compute, give_way_until, scaled, with, with_each, with_each_and_many};
-use cygnet::{blocking, checkpoint, park, scope, spawn, spawn_local, spawn_migratable, yield_now};
+use crate::common::{
+    Count, Flag, Mutex, compute, eventually, give_way_until, in_task, in_task_and_many,
+    in_task_with, join_all, parks, scaled, with, with_own, yields,
+};
+use cygnet::{
+    Handle, blocking, checkpoint, park, scope, spawn, spawn_local, spawn_migratable,
+    spawn_unscoped, unparker, yield_now,
+};
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Runs `body` in many tasks.
+fn in_many_tasks(tasks: usize, body: fn(usize)) {
+    in_task_and_many(|_| {
+        join_all((0..tasks).map(|i| spawn(move || body(i))));
+    });
+}
 
 /// Calls every kind of wait, and panics if one of them returns on another thread.
-fn wait_in_every_way(handle: &cygnet::Handle) {
+fn wait_in_every_way() {
     let here = current().id();
     let same = |what: &str| assert_eq!(current().id(), here, "after {what}");
     yield_now().unwrap();
     same("yield_now");
     checkpoint().unwrap();
     same("checkpoint");
-    let me = cygnet::unparker();
+    let me = unparker();
     let waker = spawn(move || me.unpark());
     park().unwrap();
     same("park");
@@ -35,103 +46,70 @@ fn wait_in_every_way(handle: &cygnet::Handle) {
         s.spawn(|| compute(1));
     });
     same("scope");
-    handle.block_on(|| yield_now().unwrap());
+    Handle::current().block_on(|| yield_now().unwrap());
     same("block_on");
 }
 
 #[test]
 fn a_started_task_never_sees_another_thread_whatever_it_waits_for() {
-    with_each_and_many(|rt| {
-        let handle = rt.handle();
-        rt.block_on(|| {
-            let tasks: Vec<_> = (0..scaled(300))
-                .map(|i| {
-                    let handle = handle.clone();
-                    spawn(move || {
-                        let here = current().id();
-                        wait_in_every_way(&handle);
-                        if i % 50 == 0 {
-                            blocking(|| assert_ne!(current().id(), here));
-                            assert_eq!(current().id(), here, "after blocking");
-                        }
-                        compute(5);
-                        wait_in_every_way(&handle);
-                    })
-                })
-                .collect();
-            tasks.into_iter().for_each(|task| task.join().unwrap());
-        });
+    in_many_tasks(scaled(300), |i| {
+        let here = current().id();
+        wait_in_every_way();
+        if i % 50 == 0 {
+            blocking(|| assert_ne!(current().id(), here));
+            assert_eq!(current().id(), here, "after blocking");
+        }
+        compute(5);
+        wait_in_every_way();
     });
 }
 
 #[test]
 fn fresh_tasks_are_started_by_other_workers_than_their_spawner_s() {
-    with(&[2, 3, 8], |rt| {
-        rt.block_on(|| {
-            let here = current().id();
-            let elsewhere = Arc::new(AtomicBool::new(false));
-            // Bounded by the watchdog: thieves come as soon as the system lets them.
-            while !elsewhere.load(Ordering::Relaxed) {
-                let tasks: Vec<_> = (0..50)
-                    .map(|_| {
-                        let elsewhere = elsewhere.clone();
-                        spawn(move || {
-                            compute(20);
-                            elsewhere.fetch_or(current().id() != here, Ordering::Relaxed);
-                        })
-                    })
-                    .collect();
-                tasks.into_iter().for_each(|task| task.join().unwrap());
-            }
-        });
+    in_task_with(&[2, 3, 8], |_| {
+        let here = current().id();
+        let elsewhere = Flag::new();
+        // Bounded by the watchdog: thieves come as soon as the system lets them.
+        while !elsewhere.get() {
+            join_all((0..50).map(|_| {
+                spawn(move || {
+                    compute(20);
+                    if current().id() != here {
+                        elsewhere.set();
+                    }
+                })
+            }));
+        }
     });
 }
 
 #[test]
 fn an_rc_lives_over_suspensions() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            let tasks: Vec<_> = (0..scaled(200))
-                .map(|i| {
-                    spawn(move || {
-                        let shared = Rc::new(RefCell::new(vec![i]));
-                        let other = shared.clone();
-                        for n in 0..20 {
-                            other.borrow_mut().push(n);
-                            yield_now().unwrap();
-                            assert_eq!(Rc::strong_count(&shared), 2);
-                        }
-                        shared.borrow().len()
-                    })
-                })
-                .collect();
-            assert!(tasks.into_iter().all(|task| task.join().unwrap() == 21));
-        });
+    in_many_tasks(scaled(200), |i| {
+        let shared = Rc::new(RefCell::new(vec![i]));
+        let other = shared.clone();
+        for n in 0..20 {
+            other.borrow_mut().push(n);
+            yield_now().unwrap();
+            assert_eq!(Rc::strong_count(&shared), 2);
+        }
+        assert_eq!(shared.borrow().len(), 21);
     });
 }
 
 #[test]
 fn a_guard_of_std_s_mutex_is_held_over_suspensions_and_unlocked_by_the_same_thread() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            let tasks: Vec<_> = (0..scaled(100))
-                .map(|_| {
-                    spawn(|| {
-                        let mutex = Mutex::new(0);
-                        let mut guard = mutex.lock().unwrap();
-                        for _ in 0..10 {
-                            *guard += 1;
-                            yield_now().unwrap();
-                            let excluded = scope(|s| s.spawn(|| mutex.try_lock().is_err()).join());
-                            assert!(excluded.unwrap());
-                        }
-                        drop(guard);
-                        mutex.into_inner().unwrap()
-                    })
-                })
-                .collect();
-            assert!(tasks.into_iter().all(|task| task.join().unwrap() == 10));
-        });
+    in_many_tasks(scaled(100), |_| {
+        let mutex = Mutex::new(0);
+        let mut guard = mutex.lock().unwrap();
+        for _ in 0..10 {
+            *guard += 1;
+            yield_now().unwrap();
+            let excluded = scope(|s| s.spawn(|| mutex.try_lock().is_err()).join());
+            assert!(excluded.unwrap());
+        }
+        drop(guard);
+        assert_eq!(mutex.into_inner().unwrap(), 10);
     });
 }
 
@@ -142,110 +120,79 @@ thread_local! {
 
 #[test]
 fn thread_locals_are_those_of_one_thread_before_and_after_a_wait() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            let tasks: Vec<_> = (0..scaled(200))
-                .map(|_| {
-                    spawn(move || {
-                        let (place, lazy) = (PLACE.with(|p| p.as_ptr()), LAZY.with(|l| l.as_ptr()));
-                        for _ in 0..20 {
-                            yield_now().unwrap();
-                            assert_eq!(PLACE.with(|p| p.as_ptr()), place);
-                            assert_eq!(LAZY.with(|l| l.as_ptr()), lazy);
-                            // A read, a change and a write are not divided by a suspension.
-                            PLACE.set(PLACE.get() + 1);
-                        }
-                    })
-                })
-                .collect();
-            tasks.into_iter().for_each(|task| task.join().unwrap());
-        });
+    in_many_tasks(scaled(200), |_| {
+        let (place, lazy) = (PLACE.with(|p| p.as_ptr()), LAZY.with(|l| l.as_ptr()));
+        for _ in 0..20 {
+            yield_now().unwrap();
+            assert_eq!(PLACE.with(|p| p.as_ptr()), place);
+            assert_eq!(LAZY.with(|l| l.as_ptr()), lazy);
+            // A read, a change and a write are not divided by a suspension.
+            PLACE.set(PLACE.get() + 1);
+        }
     });
 }
 
 #[test]
 fn a_local_task_starts_and_stays_where_it_was_spawned_and_need_not_be_send() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            let tasks: Vec<_> = (0..20)
-                .map(|_| {
-                    spawn(|| {
-                        let here = current().id();
-                        let shared = Rc::new(Cell::new(0));
-                        let locals: Vec<_> = (0..20)
-                            .map(|_| {
-                                let shared = shared.clone();
-                                spawn_local(move || {
-                                    assert_eq!(current().id(), here);
-                                    yield_now().unwrap();
-                                    assert_eq!(current().id(), here);
-                                    shared.set(shared.get() + 1);
-                                    Rc::clone(&shared)
-                                })
-                            })
-                            .collect();
-                        compute(20);
-                        let last = locals.into_iter().map(|l| l.join().unwrap()).last().unwrap();
-                        last.get()
-                    })
+    in_many_tasks(20, |_| {
+        let here = current().id();
+        let shared = Rc::new(Cell::new(0));
+        let locals: Vec<_> = (0..20)
+            .map(|_| {
+                let shared = shared.clone();
+                spawn_local(move || {
+                    assert_eq!(current().id(), here);
+                    yield_now().unwrap();
+                    assert_eq!(current().id(), here);
+                    shared.set(shared.get() + 1);
+                    Rc::clone(&shared)
                 })
-                .collect();
-            assert!(tasks.into_iter().all(|task| task.join().unwrap() == 20));
-        });
+            })
+            .collect();
+        compute(20);
+        let last = locals.into_iter().map(|l| l.join().unwrap()).last().unwrap();
+        assert_eq!(last.get(), 20);
     });
 }
 
 #[test]
 fn a_detached_local_task_ends_before_its_parent() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let ended = Arc::new(AtomicUsize::new(0));
-            let parent = spawn({
-                let ended = ended.clone();
-                move || {
-                    for _ in 0..10 {
-                        let ended = ended.clone();
-                        spawn_local(move || {
-                            yield_now().unwrap();
-                            ended.fetch_add(1, Ordering::Relaxed);
-                        })
-                        .detach();
-                    }
-                }
-            });
-            parent.join().unwrap();
-            assert_eq!(ended.load(Ordering::Relaxed), 10);
+    in_task(|_| {
+        let ended = Count::new();
+        let parent = spawn(move || {
+            for _ in 0..10 {
+                spawn_local(move || {
+                    yield_now().unwrap();
+                    ended.up();
+                })
+                .detach();
+            }
         });
+        parent.join().unwrap();
+        assert_eq!(ended.get(), 10);
     });
 }
 
 #[test]
 fn a_local_task_that_is_joined_in_place_and_waits_loses_none_of_those_behind_it() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            // Others that are ready all the time.
-            let stop = Arc::new(AtomicBool::new(false));
-            let others: Vec<_> = (0..8)
-                .map(|_| {
-                    let stop = stop.clone();
-                    spawn(move || give_way_until(|| stop.load(Ordering::Relaxed)))
-                })
-                .collect();
-            let ran = Rc::new(Cell::new(0));
-            for round in 1..=scaled(100) {
-                let first = spawn_local(|| (0..3).for_each(|_| yield_now().unwrap()));
-                for _ in 0..3 {
-                    let ran = ran.clone();
-                    spawn_local(move || ran.set(ran.get() + 1)).detach();
-                }
-                let last = spawn_local(|| yield_now().unwrap());
-                first.join().unwrap();
-                last.join().unwrap();
-                give_way_until(|| ran.get() == 3 * round);
+    in_task(|_| {
+        // Others that are ready all the time.
+        let stop = Flag::new();
+        let others = [(); 8].map(|()| spawn(move || stop.wait()));
+        let ran = Rc::new(Cell::new(0));
+        for round in 1..=scaled(100) {
+            let first = spawn_local(|| yields(3));
+            for _ in 0..3 {
+                let ran = ran.clone();
+                spawn_local(move || ran.set(ran.get() + 1)).detach();
             }
-            stop.store(true, Ordering::Relaxed);
-            others.into_iter().for_each(|task| task.join().unwrap());
-        });
+            let last = spawn_local(|| yield_now().unwrap());
+            first.join().unwrap();
+            last.join().unwrap();
+            give_way_until(|| ran.get() == 3 * round);
+        }
+        stop.set();
+        join_all(others);
     });
 }
 
@@ -267,37 +214,27 @@ fn the_result_of_a_local_task_is_dropped_at_home_although_its_last_child_ends_el
         for detached in [true, false] {
             let dropped = Arc::new(Mutex::new(Vec::new()));
             let home = rt.block_on(|| {
-                let (away, open) =
-                    (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-                let returned = Rc::new(Cell::new(false));
-                let local = spawn_local({
-                    let (away, open) = (away.clone(), open.clone());
-                    let (returned, dropped) = (returned.clone(), dropped.clone());
-                    move || {
-                        let started = away.clone();
-                        spawn(move || {
-                            started.store(true, Ordering::Release);
-                            while !open.load(Ordering::Acquire) {
-                                common::thread::yield_now();
-                            }
-                        })
-                        .detach();
-                        // It does not wait, so the child can start on another worker only.
-                        while !away.load(Ordering::Acquire) {
-                            common::thread::yield_now();
-                        }
-                        returned.set(true);
-                        TellsThread { dropped, _not_send: PhantomData }
-                    }
+                let (away, open, returned) = (Flag::new(), Flag::new(), Flag::new());
+                let dropped = dropped.clone();
+                let local = spawn_local(move || {
+                    spawn(move || {
+                        away.set();
+                        open.hold();
+                    })
+                    .detach();
+                    // It does not wait, so the child can start on another worker only.
+                    away.hold();
+                    returned.set();
+                    TellsThread { dropped, _not_send: PhantomData }
                 });
                 // While this task runs here the local one does not: it has returned, and its child is left.
-                give_way_until(|| returned.get());
+                returned.wait();
                 if detached {
                     local.detach()
                 } else {
                     drop(local)
                 }
-                open.store(true, Ordering::Release);
+                open.set();
                 current().id()
             });
             assert_eq!(*dropped.lock().unwrap(), [home], "detached: {detached}");
@@ -309,39 +246,32 @@ fn the_result_of_a_local_task_is_dropped_at_home_although_its_last_child_ends_el
 
 #[test]
 fn migratable_tasks_move_under_load_and_lose_nothing() {
-    with(&[2, 3, 8], |rt| {
-        let moved = AtomicBool::new(false);
+    in_task_with(&[2, 3, 8], |_| {
+        let mut moved = false;
         // Bounded by the watchdog.
-        while !moved.load(Ordering::Relaxed) {
-            let sum = rt.block_on(|| {
-                let seen = Arc::new(Mutex::new(Vec::<HashSet<ThreadId>>::new()));
-                let tasks: Vec<_> = (0..50u64)
-                    .map(|i| {
-                        let seen = seen.clone();
-                        let body = move || {
-                            let (mut threads, mut sum) = (HashSet::new(), 0);
-                            for turn in 0..20 {
-                                threads.insert(thread_id_of_now());
-                                sum += i * turn;
-                                compute(2);
-                                let me = cygnet::unparker();
-                                spawn(move || me.unpark()).detach();
-                                park().unwrap();
-                            }
-                            seen.lock().unwrap().push(threads);
-                            sum
-                        };
-                        // SAFETY: over its suspensions it holds numbers and a set, and it reads the
-                        // thread's identity in a function of its own.
-                        unsafe { spawn_migratable(body) }
-                    })
-                    .collect();
-                let sum: u64 = tasks.into_iter().map(|task| task.join().unwrap()).sum();
-                let seen = seen.lock().unwrap();
-                assert_eq!(seen.len(), 50);
-                moved.fetch_or(seen.iter().any(|threads| threads.len() > 1), Ordering::Relaxed);
-                sum
-            });
+        while !moved {
+            let tasks: Vec<_> = (0..50u64)
+                .map(|i| {
+                    let body = move || {
+                        let (mut threads, mut sum) = (HashSet::new(), 0);
+                        for turn in 0..20 {
+                            threads.insert(thread_id_of_now());
+                            sum += i * turn;
+                            compute(2);
+                            let me = unparker();
+                            spawn(move || me.unpark()).detach();
+                            park().unwrap();
+                        }
+                        (sum, threads.len())
+                    };
+                    // SAFETY: over its suspensions it holds numbers and a set, and it reads the thread's
+                    // identity in a function of its own.
+                    unsafe { spawn_migratable(body) }
+                })
+                .collect();
+            let seen = join_all(tasks);
+            moved = seen.iter().any(|(_, threads)| *threads > 1);
+            let sum: u64 = seen.iter().map(|(sum, _)| sum).sum();
             assert_eq!(sum, (0..50).sum::<u64>() * (0..20).sum::<u64>());
         }
     });
@@ -353,80 +283,55 @@ fn thread_id_of_now() -> ThreadId {
 }
 
 #[test]
-fn migratable_tasks_park_wake_and_join_on_whatever_worker() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            let tasks: Vec<_> = (0..scaled(200))
-                .map(|i| {
-                    let body = move || {
-                        let me = cygnet::unparker();
-                        let waker = spawn(move || me.unpark());
-                        park().unwrap();
-                        waker.join().unwrap();
-                        let child = spawn(move || i);
-                        yield_now().unwrap();
-                        scope(|s| s.spawn(|| yield_now().unwrap()).join().unwrap());
-                        child.join().unwrap()
-                    };
-                    // SAFETY: it holds handles, which are Send, and a number.
-                    unsafe { spawn_migratable(body) }
-                })
-                .collect();
-            for (i, task) in tasks.into_iter().enumerate() {
-                assert_eq!(task.join().unwrap(), i);
-            }
-        });
-    });
-}
-
-#[test]
-fn the_panic_of_a_migratable_task_reaches_its_join() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let body = || -> u8 {
+fn migratable_tasks_park_wake_join_and_panic_on_whatever_worker() {
+    in_task_and_many(|_| {
+        let tasks = (0..scaled(200)).map(|i| {
+            let body = move || {
+                let me = unparker();
+                let waker = spawn(move || me.unpark());
+                park().unwrap();
+                waker.join().unwrap();
+                let child = spawn(move || i);
                 yield_now().unwrap();
-                panic!("on the way")
+                scope(|s| s.spawn(|| yield_now().unwrap()).join().unwrap());
+                child.join().unwrap()
             };
-            // SAFETY: it holds nothing over its suspension.
-            let task = unsafe { spawn_migratable(body) };
-            assert!(task.join().unwrap_err().is_panic());
+            // SAFETY: it holds handles, which are Send, and a number.
+            unsafe { spawn_migratable(body) }
         });
+        assert!(join_all(tasks).into_iter().eq(0..scaled(200)));
+        let panics = || -> u8 {
+            yield_now().unwrap();
+            panic!("on the way")
+        };
+        // SAFETY: it holds nothing over its suspension.
+        let task = unsafe { spawn_migratable(panics) };
+        assert!(task.join().unwrap_err().is_panic());
     });
 }
 
 #[test]
-fn a_migratable_task_is_woken_and_told_when_it_is_dropped_and_when_the_runtime_ends() {
-    for workers in common::WORKERS {
-        common::within(|| {
-            let rt = common::runtime(workers);
-            let cut = Arc::new(AtomicUsize::new(0));
-            let parked = |cut: &Arc<AtomicUsize>| {
-                let cut = cut.clone();
-                let body = move || {
-                    if park().is_err() {
-                        cut.fetch_add(1, Ordering::Relaxed);
-                    }
-                };
-                // SAFETY: it holds a counter.
-                unsafe { spawn_migratable(body) }
-            };
-            let unscoped = rt.block_on(|| {
-                let before = common::parks(&rt);
-                let dropped = parked(&cut);
-                give_way_until(|| common::parks(&rt) > before);
-                drop(dropped);
-                give_way_until(|| cut.load(Ordering::Relaxed) == 1);
-                cygnet::spawn_unscoped({
-                    let cut = cut.clone();
-                    move || parked(&cut).detach()
-                })
-            });
-            unscoped.detach();
-            common::eventually("it is parked", || common::parks(&rt) >= 2);
-            drop(rt);
-            assert_eq!(cut.load(Ordering::Relaxed), 2);
+fn a_migratable_task_is_told_when_it_is_dropped_and_when_the_runtime_ends() {
+    with_own(|rt| {
+        let cut = Count::new();
+        let parked = move || {
+            let body = move || cut.add(usize::from(park().is_err()));
+            // SAFETY: it holds a counter.
+            unsafe { spawn_migratable(body) }
+        };
+        let unscoped = rt.block_on(|| {
+            let before = parks(&rt);
+            let dropped = parked();
+            give_way_until(|| parks(&rt) > before);
+            drop(dropped);
+            cut.wait(1);
+            spawn_unscoped(move || parked().detach())
         });
-    }
+        unscoped.detach();
+        eventually("it is parked", || parks(&rt) >= 2);
+        drop(rt);
+        assert_eq!(cut.get(), 2);
+    });
 }
 
 // --- balance --------------------------------------------------------------------------------------
@@ -434,23 +339,15 @@ fn a_migratable_task_is_woken_and_told_when_it_is_dropped_and_when_the_runtime_e
 #[test]
 fn started_tasks_are_spread_over_the_workers() {
     // Each waits once, then computes: where it started it must go on, so the starts decide.
-    with(&[2, 8], |rt| {
-        let enough = Arc::new(AtomicBool::new(false));
-        while !enough.load(Ordering::Relaxed) {
-            rt.block_on(|| {
-                let tasks: Vec<_> = (0..scaled(500))
-                    .map(|_| {
-                        spawn(|| {
-                            yield_now().unwrap();
-                            compute(20);
-                            current().id()
-                        })
-                    })
-                    .collect();
-                let threads: HashSet<_> =
-                    tasks.into_iter().map(|task| task.join().unwrap()).collect();
-                enough.store(threads.len() >= 2, Ordering::Relaxed);
-            });
+    in_task_with(&[2, 8], |_| {
+        let mut threads = HashSet::new();
+        while threads.len() < 2 {
+            let body = || {
+                yield_now().unwrap();
+                compute(20);
+                current().id()
+            };
+            threads = join_all((0..scaled(500)).map(|_| spawn(body))).into_iter().collect();
         }
     });
 }

@@ -1,12 +1,17 @@
 //! Several tasks at once: `all`, `all_fail_fast`, `any`.
 
-use crate::common::{self, Drops, panic_of, runtime, scaled_in_debug, with_each, within};
+use crate::common::{
+    Count, Drops, Mutex, eventually, in_task, panic_of, parks, scaled_in_debug, with_each,
+    with_own, yields,
+};
 use cygnet::{
     JoinError, Reason, TaskError, all, all_fail_fast, any, park, scope, sleep, spawn, yield_now,
 };
+use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+type Body<T> = Box<dyn FnOnce() -> Result<T, Reason> + Send>;
 
 /// Waits until it is cancelled.
 fn lose() -> Result<usize, Reason> {
@@ -15,197 +20,160 @@ fn lose() -> Result<usize, Reason> {
 
 #[test]
 fn all_gives_each_outcome_in_the_order_of_the_input() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for n in [1, 2, 3, 100] {
-                let outcomes = all((0..n).map(|i| {
-                    move || {
-                        (0..(n - i) % 7).for_each(|_| yield_now().unwrap());
-                        assert!(i % 10 != 3, "the third of ten");
-                        i
-                    }
-                }));
-                assert_eq!(outcomes.len(), n);
-                for (i, outcome) in outcomes.into_iter().enumerate() {
-                    assert_eq!(outcome.ok(), (i % 10 != 3).then_some(i));
+    in_task(|_| {
+        for n in [1, 2, 3, 100] {
+            let outcomes = all((0..n).map(|i| {
+                move || {
+                    yields((n - i) % 7);
+                    assert!(i % 10 != 3, "the third of ten");
+                    i
                 }
+            }));
+            assert_eq!(outcomes.len(), n);
+            for (i, outcome) in outcomes.into_iter().enumerate() {
+                assert_eq!(outcome.ok(), (i % 10 != 3).then_some(i));
             }
-        });
+        }
     });
 }
 
 #[test]
 fn empty_inputs_have_an_answer() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            assert!(all::<fn(), ()>([]).is_empty());
-            assert!(all_fail_fast::<fn() -> Result<u8, u8>, _, _>([]).unwrap().is_empty());
-            assert!(any::<fn() -> Result<u8, u8>, _, _>([]).unwrap_err().is_empty());
-        });
+    in_task(|_| {
+        assert!(all::<fn(), ()>([]).is_empty());
+        assert!(all_fail_fast::<fn() -> Result<u8, u8>, _, _>([]).unwrap().is_empty());
+        assert!(any::<fn() -> Result<u8, u8>, _, _>([]).unwrap_err().is_empty());
     });
 }
 
 #[test]
 fn the_first_failure_cancels_the_others_and_all_have_ended() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for failing in 0..5 {
-                let ended = AtomicUsize::new(0);
-                let result = all_fail_fast((0..5).map(|i| {
-                    let ended = &ended;
-                    move || {
-                        let result = if i == failing {
-                            yield_now().unwrap();
-                            Err(Reason::from("on purpose"))
-                        } else {
-                            lose()
-                        };
-                        ended.fetch_add(1, Ordering::Relaxed);
-                        result
-                    }
-                }));
-                let error = result.unwrap_err().into_failed().unwrap();
-                assert_eq!(error, Reason::from("on purpose"));
-                let started = ended.load(Ordering::Relaxed);
-                assert!((1..=5).contains(&started));
-            }
-            assert!(cygnet::checkpoint().is_ok(), "the caller is not cancelled");
-        });
+    in_task(|_| {
+        for failing in 0..5 {
+            let ended = Count::new();
+            let result = all_fail_fast((0..5).map(|i| {
+                move || {
+                    let result = if i == failing {
+                        yield_now().unwrap();
+                        Err(Reason::from("on purpose"))
+                    } else {
+                        lose()
+                    };
+                    ended.up();
+                    result
+                }
+            }));
+            let error = result.unwrap_err().into_failed().unwrap();
+            assert_eq!(error, Reason::from("on purpose"));
+            assert!((1..=5).contains(&ended.get()));
+        }
+        assert!(cygnet::checkpoint().is_ok(), "the caller is not cancelled");
     });
 }
 
 #[test]
-fn values_that_do_not_fail_come_in_order() {
-    with_each(|rt| {
-        let values = rt.block_on(|| {
-            all_fail_fast((0..50).map(|i| {
-                move || {
-                    if i % 3 == 0 {
-                        yield_now().unwrap();
-                    }
-                    Ok::<_, ()>(i)
-                }
-            }))
-        });
+fn values_that_do_not_fail_and_errors_without_a_success_come_in_order() {
+    in_task(|_| {
+        let values = all_fail_fast((0..50).map(|i| {
+            move || {
+                yields(usize::from(i % 3 == 0));
+                Ok::<_, ()>(i)
+            }
+        }));
         assert_eq!(values.unwrap(), (0..50).collect::<Vec<_>>());
+        let errors = any((0..20).map(|i| {
+            move || -> Result<(), usize> {
+                yields(usize::from(i % 4 == 1));
+                Err(i)
+            }
+        }));
+        let errors = errors.unwrap_err().into_iter().map(|error| error.into_failed().unwrap());
+        assert!(errors.eq(0..20));
     });
 }
 
 #[test]
 fn a_panic_is_a_failure() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let panics =
-                || -> Result<usize, Reason> { std::panic::resume_unwind(Box::new("boom")) };
-            let closures: [Box<dyn FnOnce() -> Result<usize, Reason> + Send>; 3] =
-                [Box::new(lose), Box::new(panics), Box::new(lose)];
-            match all_fail_fast(closures).unwrap_err() {
-                TaskError::Join(JoinError::Panicked(payload)) => {
-                    assert_eq!(payload.downcast_ref(), Some(&"boom"));
-                }
-                other => panic!("{other:?}"),
+    in_task(|_| {
+        let panics = || -> Result<usize, Reason> { resume_unwind(Box::new("boom")) };
+        let bodies: [Body<usize>; 3] = [Box::new(lose), Box::new(panics), Box::new(lose)];
+        match all_fail_fast(bodies).unwrap_err() {
+            TaskError::Join(JoinError::Panicked(payload)) => {
+                assert_eq!(payload.downcast_ref(), Some(&"boom"));
             }
-            // But not the end of a race that somebody else may win.
-            let wins = || {
-                yield_now().unwrap();
-                Ok(7)
-            };
-            let closures: [Box<dyn FnOnce() -> Result<usize, Reason> + Send>; 3] =
-                [Box::new(panics), Box::new(wins), Box::new(lose)];
-            assert_eq!(any(closures).unwrap(), 7);
-        });
+            other => panic!("{other:?}"),
+        }
+        // But not the end of a race that another one may win.
+        let wins = || {
+            yield_now().unwrap();
+            Ok(7)
+        };
+        let bodies: [Body<usize>; 3] = [Box::new(panics), Box::new(wins), Box::new(lose)];
+        assert_eq!(any(bodies).unwrap(), 7);
     });
 }
 
 #[test]
 fn the_first_success_wins_and_the_losers_have_ended() {
-    with_each(|rt| {
+    in_task(|_| {
         let drops = Drops::new();
-        rt.block_on(|| {
-            for winner in 0..6 {
-                let result = any((0..6).map(|i| {
-                    let value = drops.guard();
-                    move || {
-                        let _local = value;
-                        if i == winner { Ok(i) } else { lose() }
-                    }
-                }));
-                assert_eq!(drops.left(), 0, "a loser has not ended");
-                assert_eq!(result.unwrap(), winner);
-            }
-        });
-    });
-}
-
-#[test]
-fn without_a_success_all_errors_come_in_order() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let errors = any((0..20).map(|i| {
-                move || -> Result<(), usize> {
-                    if i % 4 == 1 {
-                        yield_now().unwrap();
-                    }
-                    Err(i)
+        for winner in 0..6 {
+            let result = any((0..6).map(|i| {
+                let value = drops.guard();
+                move || {
+                    let _local = value;
+                    if i == winner { Ok(i) } else { lose() }
                 }
             }));
-            let errors: Vec<usize> =
-                errors.unwrap_err().into_iter().map(|error| error.into_failed().unwrap()).collect();
-            assert_eq!(errors, (0..20).collect::<Vec<_>>());
-        });
+            assert_eq!(drops.left(), 0, "a loser has not ended");
+            assert_eq!(result.unwrap(), winner);
+        }
     });
 }
 
 /// A loser that pays no attention delays the end and changes nothing.
 #[test]
 fn a_loser_may_ignore_the_cancel_and_its_value_is_dropped() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let drops = Drops::new();
-            let slow = drops.guard();
-            let closures: [Box<dyn FnOnce() -> Result<_, Reason> + Send>; 2] = [
-                Box::new(|| {
-                    for _ in 0..100 {
-                        let _ = yield_now();
-                    }
-                    Ok(slow)
-                }),
-                Box::new(|| Ok(drops.guard())),
-            ];
-            let won = any(closures).unwrap();
-            assert_eq!(drops.left(), 1);
-            drop(won);
-        });
+    in_task(|_| {
+        let drops = Drops::new();
+        let slow = drops.guard();
+        let bodies: [Box<dyn FnOnce() -> Result<_, Reason> + Send>; 2] = [
+            Box::new(|| {
+                (0..100).for_each(|_| drop(yield_now()));
+                Ok(slow)
+            }),
+            Box::new(|| Ok(drops.guard())),
+        ];
+        let won = any(bodies).unwrap();
+        assert_eq!(drops.left(), 1);
+        drop(won);
     });
 }
 
 #[test]
 fn a_cancel_of_the_caller_reaches_them_and_they_are_waited_for() {
     with_each(|rt| {
-        let before = common::parks(rt);
-        let drops = Drops::new();
-        let task = rt.spawn({
-            let drops = drops.clone();
-            move || {
-                let losers = || {
-                    (0..3).map(|_| {
-                        let value = drops.guard();
-                        move || {
-                            let _local = value;
-                            lose()
-                        }
-                    })
-                };
-                let told = any(losers()).unwrap_err();
-                assert_eq!(drops.left(), 0);
-                // None of these starts any more.
-                let first = all_fail_fast(losers()).unwrap_err();
-                let each = all(losers());
-                assert_eq!(drops.left(), 0);
-                (told, first, each)
-            }
+        let before = parks(rt);
+        let task = rt.spawn(move || {
+            let drops = Drops::new();
+            let losers = || {
+                (0..3).map(|_| {
+                    let value = drops.guard();
+                    move || {
+                        let _local = value;
+                        lose()
+                    }
+                })
+            };
+            let told = any(losers()).unwrap_err();
+            assert_eq!(drops.left(), 0);
+            // None of these starts any more.
+            let first = all_fail_fast(losers()).unwrap_err();
+            let each = all(losers());
+            assert_eq!(drops.left(), 0);
+            (told, first, each)
         });
-        common::eventually("they wait", || common::parks(rt) >= before + 3);
+        eventually("they wait", || parks(rt) >= before + 3);
         task.cancel("enough");
         let (told, first, each) = task.join().unwrap();
         let why = Reason::from("enough");
@@ -223,30 +191,28 @@ fn a_cancel_of_the_caller_reaches_them_and_they_are_waited_for() {
 
 #[test]
 fn the_losers_are_told_why() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let why = Arc::new(common::Mutex::new(None));
-            let seen = why.clone();
-            let closures: [Box<dyn FnOnce() -> Result<usize, Reason> + Send>; 2] = [
-                Box::new(move || {
-                    let told = lose();
-                    *seen.lock().unwrap() = told.clone().err();
-                    told
-                }),
-                Box::new(|| {
-                    sleep(Duration::from_millis(1)).unwrap();
-                    Ok(1)
-                }),
-            ];
-            assert_eq!(any(closures).unwrap(), 1);
-            let told = why.lock().unwrap().clone();
-            assert!(matches!(told, None | Some(Reason::SiblingFailed)), "{told:?}");
-        });
+    in_task(|_| {
+        let why = Arc::new(Mutex::new(None));
+        let seen = why.clone();
+        let bodies: [Body<usize>; 2] = [
+            Box::new(move || {
+                let told = lose();
+                *seen.lock().unwrap() = told.clone().err();
+                told
+            }),
+            Box::new(|| {
+                sleep(Duration::from_millis(1)).unwrap();
+                Ok(1)
+            }),
+        ];
+        assert_eq!(any(bodies).unwrap(), 1);
+        let told = why.lock().unwrap().clone();
+        assert!(matches!(told, None | Some(Reason::SiblingFailed)), "{told:?}");
     });
 }
 
 #[test]
-fn an_iterator_that_panics_leaves_nobody_behind() {
+fn an_iterator_that_panics_leaves_no_task_behind() {
     with_each(|rt| {
         let drops = Drops::new();
         let text = panic_of(|| {
@@ -258,58 +224,49 @@ fn an_iterator_that_panics_leaves_nobody_behind() {
                 }))
             })
         });
-        assert_eq!(text, "no more");
-        assert_eq!(drops.left(), 0);
+        assert_eq!((text.as_str(), drops.left()), ("no more", 0));
     });
 }
 
 #[test]
 fn they_nest_and_race_with_each_other() {
-    for workers in common::WORKERS {
-        within(|| {
-            let rt = runtime(workers);
-            let drops = Drops::new();
-            rt.block_on(|| {
-                for round in 0..scaled_in_debug(200) {
-                    let inner = |i: usize| {
-                        let drops = &drops;
-                        move || {
+    with_own(|rt| {
+        let drops = &Drops::new();
+        rt.block_on(|| {
+            for round in 0..scaled_in_debug(200) {
+                let inner = |i: usize| {
+                    move || {
+                        let value = drops.guard();
+                        let won = any((0..4).map(|j| {
                             let value = drops.guard();
-                            let won = any((0..4).map(|j| {
-                                let value = drops.guard();
-                                move || {
-                                    let _local = value;
-                                    match (round + i + j) % 4 {
-                                        0 => Ok(j),
-                                        1 => lose().map_err(drop),
-                                        2 => yield_now().map(|()| j).map_err(drop),
-                                        _ => Err(()),
-                                    }
+                            move || {
+                                let _local = value;
+                                match (round + i + j) % 4 {
+                                    0 => Ok(j),
+                                    1 => lose().map_err(drop),
+                                    2 => yield_now().map(|()| j).map_err(drop),
+                                    _ => Err(()),
                                 }
-                            }));
-                            drop(value);
-                            if (round + i).is_multiple_of(9) { Err(()) } else { won.map_err(drop) }
-                        }
-                    };
-                    let _ = all_fail_fast((0..4).map(inner));
-                    assert_eq!(drops.left(), 0);
-                }
-            });
+                            }
+                        }));
+                        drop(value);
+                        if (round + i).is_multiple_of(9) { Err(()) } else { won.map_err(drop) }
+                    }
+                };
+                let _ = all_fail_fast((0..4).map(inner));
+                assert_eq!(drops.left(), 0);
+            }
         });
-    }
+    });
 }
 
 /// They can be used from a scope's tasks, and borrow.
 #[test]
 fn they_borrow_from_the_caller() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let mut numbers = [1, 2, 3];
-            scope(|s| {
-                s.spawn(|| all(numbers.iter_mut().map(|n| || *n *= 2)));
-            });
-            assert_eq!(numbers, [2, 4, 6]);
-            assert_eq!(spawn(|| any([|| Ok::<_, ()>(7)]).unwrap()).join().unwrap(), 7);
-        });
+    in_task(|_| {
+        let mut numbers = [1, 2, 3];
+        scope(|s| drop(s.spawn(|| all(numbers.iter_mut().map(|n| || *n *= 2)))));
+        assert_eq!(numbers, [2, 4, 6]);
+        assert_eq!(spawn(|| any([|| Ok::<_, ()>(7)]).unwrap()).join().unwrap(), 7);
     });
 }

@@ -1,95 +1,84 @@
 //! `spawn_now`: the child has begun when the call returns.
 
-use crate::common::{self, Drops, panic_of, runtime, scaled_in_debug, with, with_each, within};
+use crate::common::{
+    self, Count, Drops, in_task, in_task_with, panic_of, runtime, scaled_in_debug, within,
+};
 use cygnet::{JoinError, Runtime, no_suspend, park, scope, spawn, spawn_now, unparker, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[test]
 fn the_child_has_begun_on_this_thread_when_the_call_returns() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for n in 0..scaled_in_debug(1_000) {
-                let begun = Arc::new(AtomicUsize::new(0));
-                let (seen, here) = (begun.clone(), common::thread::current().id());
-                let child = spawn_now(move || {
-                    assert_eq!(common::thread::current().id(), here);
-                    seen.fetch_add(1, Ordering::Relaxed);
-                    if n % 2 == 0 {
-                        yield_now().unwrap();
-                    }
-                    seen.fetch_add(1, Ordering::Relaxed);
-                    n
-                });
-                assert_eq!(begun.load(Ordering::Relaxed), 2 - usize::from(n % 2 == 0));
-                assert_eq!(child.is_finished(), n % 2 == 1);
-                assert_eq!(child.join().unwrap(), n);
-            }
-        });
+    in_task(|_| {
+        for n in 0..scaled_in_debug(1_000) {
+            let begun = Count::new();
+            let (seen, here) = (begun, common::thread::current().id());
+            let child = spawn_now(move || {
+                assert_eq!(common::thread::current().id(), here);
+                seen.up();
+                if n % 2 == 0 {
+                    yield_now().unwrap();
+                }
+                seen.up();
+                n
+            });
+            assert_eq!(begun.get(), 2 - usize::from(n % 2 == 0));
+            assert_eq!(child.is_finished(), n % 2 == 1);
+            assert_eq!(child.join().unwrap(), n);
+        }
     });
 }
 
 #[test]
 fn the_caller_goes_on_before_others_that_are_ready() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let others = Arc::new(AtomicUsize::new(0));
-            let tasks: Vec<_> = (0..10)
-                .map(|_| {
-                    let others = others.clone();
-                    spawn_now(move || {
-                        yield_now().unwrap();
-                        others.fetch_add(1, Ordering::Relaxed);
-                    })
+    in_task_with(&[1], |_| {
+        let others = Count::new();
+        let tasks: Vec<_> = (0..10)
+            .map(|_| {
+                spawn_now(move || {
+                    yield_now().unwrap();
+                    others.up();
                 })
-                .collect();
-            assert_eq!(others.load(Ordering::Relaxed), 0);
-            tasks.into_iter().for_each(|task| task.join().unwrap());
-            assert_eq!(others.load(Ordering::Relaxed), 10);
-        });
+            })
+            .collect();
+        assert_eq!(others.get(), 0);
+        tasks.into_iter().for_each(|task| task.join().unwrap());
+        assert_eq!(others.get(), 10);
     });
 }
 
 #[test]
 fn a_child_that_parks_is_woken_by_its_parent() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let (give, given) = common::mpsc::channel();
-            let child = spawn_now(move || {
-                give.send(unparker()).unwrap();
-                park().unwrap();
-                7
-            });
-            given.try_recv().unwrap().unpark();
-            assert_eq!(child.join().unwrap(), 7);
+    in_task(|_| {
+        let (give, given) = common::mpsc::channel();
+        let child = spawn_now(move || {
+            give.send(unparker()).unwrap();
+            park().unwrap();
+            7
         });
+        given.try_recv().unwrap().unpark();
+        assert_eq!(child.join().unwrap(), 7);
     });
 }
 
 #[test]
 fn a_panic_of_the_child_is_its_join_s_and_not_the_caller_s() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let child = spawn_now(|| panic!("at once"));
-            let joined: Result<(), _> = child.join();
-            assert!(joined.unwrap_err().is_panic());
-        });
+    in_task(|_| {
+        let child = spawn_now(|| panic!("at once"));
+        let joined: Result<(), _> = child.join();
+        assert!(joined.unwrap_err().is_panic());
     });
 }
 
 #[test]
 fn a_child_of_a_cancelled_scope_never_starts() {
-    with_each(|rt| {
+    in_task(|_| {
         let drops = Drops::new();
-        rt.block_on(|| {
-            scope(|s| {
-                s.cancel("before");
-                let guard = drops.guard();
-                let child = spawn_now(move || drop(guard));
-                assert!(child.is_finished());
-                assert_eq!(drops.count(), 1);
-                assert!(matches!(child.join(), Err(JoinError::Cancelled(_))));
-            });
+        scope(|s| {
+            s.cancel("before");
+            let guard = drops.guard();
+            let child = spawn_now(move || drop(guard));
+            assert!(child.is_finished());
+            assert_eq!(drops.count(), 1);
+            assert!(matches!(child.join(), Err(JoinError::Cancelled(_))));
         });
     });
 }
@@ -99,51 +88,45 @@ fn open_joins_of_the_caller_and_chains_of_such_children_do_no_harm() {
     fn chain(depth: usize) -> usize {
         if depth == 0 { 0 } else { spawn_now(move || chain(depth - 1)).join().unwrap() + 1 }
     }
-    with_each(|rt| {
-        rt.block_on(|| {
-            assert_eq!(chain(500), 500);
-            let (a, b) = cygnet::join(
-                || spawn_now(|| 1).join().unwrap(),
-                || spawn_now(|| 2).join().unwrap(),
-            );
-            assert_eq!((a, b), (1, 2));
-        });
+    in_task(|_| {
+        assert_eq!(chain(500), 500);
+        let (a, b) =
+            cygnet::join(|| spawn_now(|| 1).join().unwrap(), || spawn_now(|| 2).join().unwrap());
+        assert_eq!((a, b), (1, 2));
     });
 }
 
 #[test]
 fn inside_no_suspend_it_panics_and_outside_a_task_too() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let text = panic_of(|| no_suspend(|| drop(spawn_now(|| ()))));
-            assert!(text.contains("no_suspend"), "{text}");
-            assert_eq!(spawn_now(|| 7).join().unwrap(), 7);
-        });
+    in_task_with(&[1], |_| {
+        let text = panic_of(|| no_suspend(|| drop(spawn_now(|| ()))));
+        assert!(text.contains("no_suspend"), "{text}");
+        assert_eq!(spawn_now(|| 7).join().unwrap(), 7);
     });
     assert!(panic_of(|| drop(spawn_now(|| ()))).contains("spawn_now was called outside a task"));
 }
 
 #[test]
 fn in_the_middle_of_an_unwinding_and_without_a_stack_it_is_spawned_as_any_other() {
-    struct Spawns(Arc<AtomicUsize>);
+    struct Spawns(Count);
     impl Drop for Spawns {
         fn drop(&mut self) {
             let ended = self.0.clone();
-            spawn_now(move || ended.fetch_add(1, Ordering::Relaxed)).detach();
-            assert_eq!(self.0.load(Ordering::Relaxed), 0);
+            spawn_now(move || ended.up()).detach();
+            assert_eq!(self.0.get(), 0);
         }
     }
     within(|| {
         let rt = runtime(1);
-        let ended = Arc::new(AtomicUsize::new(0));
-        let spawns = Spawns(ended.clone());
+        let ended = Count::new();
+        let spawns = Spawns(ended);
         let failed = rt.spawn(move || {
             let _spawns = spawns;
             panic!("it unwinds");
         });
         let failed: Result<(), _> = failed.join();
         assert!(failed.is_err());
-        assert_eq!(ended.load(Ordering::Relaxed), 1);
+        assert_eq!(ended.get(), 1);
     });
     within(|| {
         let rt = Runtime::builder().workers(1).max_stacks(1).build().unwrap();

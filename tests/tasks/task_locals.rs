@@ -1,10 +1,8 @@
 //! Task-locals: values that belong to a task for the extent of a call, and that children inherit.
 
-use crate::common::Mutex;
-use crate::common::{self, Drops, give_way_until, panic_of, with_each, with_each_and_many};
+use crate::common::{self, Count, Drops, Mutex, in_task, in_task_and_many, panic_of, with_each};
 use cygnet::{TaskLocal, blocking, scope, spawn, unparker, yield_now};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 static NUMBER: TaskLocal<u64> = TaskLocal::new();
 static OTHER: TaskLocal<u64> = TaskLocal::new();
@@ -39,14 +37,12 @@ fn a_value_is_bound_for_the_extent_of_a_call_and_restored_after_it() {
 
 #[test]
 fn two_task_locals_of_one_type_are_two() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            NUMBER.scope(1, || {
-                OTHER.scope(2, || {
-                    TEXT.scope("three".to_owned(), || {
-                        assert_eq!((number(), OTHER.with(|n| n.copied())), (Some(1), Some(2)));
-                        assert_eq!(TEXT.with(|t| t.cloned()).as_deref(), Some("three"));
-                    });
+    in_task(|_| {
+        NUMBER.scope(1, || {
+            OTHER.scope(2, || {
+                TEXT.scope("three".to_owned(), || {
+                    assert_eq!((number(), OTHER.with(|n| n.copied())), (Some(1), Some(2)));
+                    assert_eq!(TEXT.with(|t| t.cloned()).as_deref(), Some("three"));
                 });
             });
         });
@@ -55,95 +51,84 @@ fn two_task_locals_of_one_type_are_two() {
 
 #[test]
 fn children_inherit_what_was_bound_when_they_were_spawned_wherever_they_run() {
-    with_each_and_many(|rt| {
-        rt.block_on(|| {
-            let tasks: Vec<_> = (0..100)
-                .map(|i| {
-                    NUMBER.scope(i, || {
-                        spawn(move || {
-                            yield_now().unwrap();
-                            let grandchild = spawn(number);
-                            (number(), grandchild.join().unwrap())
-                        })
+    in_task_and_many(|_| {
+        let tasks: Vec<_> = (0..100)
+            .map(|i| {
+                NUMBER.scope(i, || {
+                    spawn(move || {
+                        yield_now().unwrap();
+                        let grandchild = spawn(number);
+                        (number(), grandchild.join().unwrap())
                     })
                 })
-                .collect();
-            // The parent's binding has ended, the children's have not.
-            assert_eq!(number(), None);
-            for (i, task) in tasks.into_iter().enumerate() {
-                assert_eq!(task.join().unwrap(), (Some(i as u64), Some(i as u64)));
-            }
-        });
+            })
+            .collect();
+        // The parent's binding has ended, the children's have not.
+        assert_eq!(number(), None);
+        for (i, task) in tasks.into_iter().enumerate() {
+            assert_eq!(task.join().unwrap(), (Some(i as u64), Some(i as u64)));
+        }
     });
 }
 
 #[test]
 fn every_kind_of_child_inherits() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            NUMBER.scope(5, || {
-                assert_eq!(cygnet::spawn_local(number).join().unwrap(), Some(5));
-                assert_eq!(cygnet::spawn_unscoped(number).join().unwrap(), Some(5));
-                assert_eq!(cygnet::task().name("n").spawn(number).join().unwrap(), Some(5));
-                assert_eq!(scope(|s| s.spawn(number).join().unwrap()), Some(5));
-                assert_eq!(rt.handle().block_on(number), Some(5));
-                // SAFETY: it holds nothing over a suspension.
-                let migratable = unsafe { cygnet::spawn_migratable(number) };
-                assert_eq!(migratable.join().unwrap(), Some(5));
-            });
+    in_task(|rt| {
+        NUMBER.scope(5, || {
+            assert_eq!(cygnet::spawn_local(number).join().unwrap(), Some(5));
+            assert_eq!(cygnet::spawn_unscoped(number).join().unwrap(), Some(5));
+            assert_eq!(cygnet::task().name("n").spawn(number).join().unwrap(), Some(5));
+            assert_eq!(scope(|s| s.spawn(number).join().unwrap()), Some(5));
+            assert_eq!(rt.handle().block_on(number), Some(5));
+            // SAFETY: it holds nothing over a suspension.
+            let migratable = unsafe { cygnet::spawn_migratable(number) };
+            assert_eq!(migratable.join().unwrap(), Some(5));
         });
     });
 }
 
 #[test]
 fn a_child_s_binding_is_not_seen_by_its_parent_nor_by_a_sibling_on_the_same_worker() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            NUMBER.scope(1, || {
-                let bound = Arc::new(AtomicUsize::new(0));
-                let tasks: Vec<_> = (10..20)
-                    .map(|i| {
-                        let bound = bound.clone();
-                        spawn(move || {
-                            assert_eq!(number(), Some(1));
-                            NUMBER.scope(i, || {
-                                bound.fetch_add(1, Ordering::Relaxed);
-                                give_way_until(|| bound.load(Ordering::Relaxed) == 10);
-                                assert_eq!(number(), Some(i));
-                            });
-                            assert_eq!(number(), Some(1));
-                        })
+    in_task(|_| {
+        NUMBER.scope(1, || {
+            let bound = Count::new();
+            let tasks: Vec<_> = (10..20)
+                .map(|i| {
+                    spawn(move || {
+                        assert_eq!(number(), Some(1));
+                        NUMBER.scope(i, || {
+                            bound.up();
+                            bound.wait(10);
+                            assert_eq!(number(), Some(i));
+                        });
+                        assert_eq!(number(), Some(1));
                     })
-                    .collect();
-                give_way_until(|| bound.load(Ordering::Relaxed) == 10);
-                assert_eq!(number(), Some(1));
-                tasks.into_iter().for_each(|task| task.join().unwrap());
-            });
+                })
+                .collect();
+            bound.wait(10);
+            assert_eq!(number(), Some(1));
+            tasks.into_iter().for_each(|task| task.join().unwrap());
         });
     });
 }
 
 #[test]
 fn a_child_that_is_called_in_place_sees_its_own_bindings_only() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let child = spawn(|| (number(), NUMBER.scope(7, number)));
-            // Bound after the spawn.
-            NUMBER.scope(3, || {
-                assert_eq!(child.join().unwrap(), (None, Some(7)));
-                assert_eq!(number(), Some(3));
-            });
+    in_task(|_| {
+        let child = spawn(|| (number(), NUMBER.scope(7, number)));
+        // Bound after the spawn.
+        NUMBER.scope(3, || {
+            assert_eq!(child.join().unwrap(), (None, Some(7)));
+            assert_eq!(number(), Some(3));
         });
     });
 }
 
 #[test]
 fn a_panic_ends_a_binding() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            assert_eq!(panic_of(|| NUMBER.scope(1, || panic!("bound"))), "bound");
-            assert_eq!(number(), None);
-        });
+    in_task(|_| {
+        assert_eq!(panic_of(|| NUMBER.scope(1, || panic!("bound"))), "bound");
+        assert_eq!(number(), None);
     });
 }
 
@@ -161,13 +146,11 @@ fn binding_outside_a_task_says_what_to_do() {
 
 #[test]
 fn a_value_stays_while_it_is_looked_at_although_its_binding_is_replaced_below() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            TEXT.scope("outer".to_owned(), || {
-                TEXT.with(|outer| {
-                    TEXT.scope("inner".to_owned(), || yield_now().unwrap());
-                    assert_eq!(outer.unwrap(), "outer");
-                });
+    in_task(|_| {
+        TEXT.scope("outer".to_owned(), || {
+            TEXT.with(|outer| {
+                TEXT.scope("inner".to_owned(), || yield_now().unwrap());
+                assert_eq!(outer.unwrap(), "outer");
             });
         });
     });
@@ -182,43 +165,39 @@ fn a_long_chain_of_bindings_is_released_without_recursion() {
             NUMBER.scope(n, || bind(n - 1, at_depth));
         }
     }
-    with_each(|rt| {
-        rt.block_on(|| {
-            // A chain that is longer than the stack is deep: each task adds some.
-            fn descend(n: u64) -> u64 {
-                if n == 0 {
-                    return 0;
-                }
-                let mut child = None;
-                bind(20, &mut || child = Some(spawn(move || descend(n - 1))));
-                child.unwrap().detach();
-                n
+    in_task(|_| {
+        // A chain that is longer than the stack is deep: each task adds some.
+        fn descend(n: u64) -> u64 {
+            if n == 0 {
+                return 0;
             }
-            assert_eq!(descend(common::scaled(2_000) as u64), common::scaled(2_000) as u64);
-        });
+            let mut child = None;
+            bind(20, &mut || child = Some(spawn(move || descend(n - 1))));
+            child.unwrap().detach();
+            n
+        }
+        assert_eq!(descend(common::scaled(2_000) as u64), common::scaled(2_000) as u64);
     });
 }
 
 #[test]
 fn a_value_is_dropped_before_the_parent_of_the_last_task_that_has_it_has_ended() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            for in_place in [false, true] {
-                let drops = Drops::new();
-                let reach = Arc::new(Mutex::new(Vec::new()));
-                let parent = spawn({
-                    let (guard, reach) = (drops.guard(), reach.clone());
-                    move || {
-                        let child = GUARD.scope(Counted { _guard: guard }, || {
-                            spawn(move || reach.lock().unwrap().push(unparker()))
-                        });
-                        if in_place { child.join().unwrap() } else { child.detach() }
-                    }
-                });
-                parent.join().unwrap();
-                assert_eq!(drops.count(), 1, "somebody can still reach the task: {in_place}");
-                drop(reach);
-            }
-        });
+    in_task(|_| {
+        for in_place in [false, true] {
+            let drops = Drops::new();
+            let reach = Arc::new(Mutex::new(Vec::new()));
+            let parent = spawn({
+                let (guard, reach) = (drops.guard(), reach.clone());
+                move || {
+                    let child = GUARD.scope(Counted { _guard: guard }, || {
+                        spawn(move || reach.lock().unwrap().push(unparker()))
+                    });
+                    if in_place { child.join().unwrap() } else { child.detach() }
+                }
+            });
+            parent.join().unwrap();
+            assert_eq!(drops.count(), 1, "somebody can still reach the task: {in_place}");
+            drop(reach);
+        }
     });
 }

@@ -1,20 +1,16 @@
 //! Many open joins, and few stacks.
 
 use super::fib;
-use crate::common;
 use crate::common::rerun::{rerun, role};
-use crate::common::{runtime, with_each, within};
+use crate::common::{self, Count, in_task, runtime, with_each, within, yields};
 use cygnet::{Runtime, join, scope, task, yield_now};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A list of either shape: the rest in the first half, or in the second.
-fn list(n: usize, rest_first: bool, ended: &AtomicUsize) {
+fn list(n: usize, rest_first: bool, ended: Count) {
     if n == 0 {
         return;
     }
-    let leaf = || {
-        ended.fetch_add(1, Ordering::Relaxed);
-    };
+    let leaf = || ended.up();
     let rest = || list(n - 1, rest_first, ended);
     let ((), ()) = if rest_first { join(rest, leaf) } else { join(leaf, rest) };
 }
@@ -24,15 +20,15 @@ fn a_deep_list_ends_in_either_shape() {
     with_each(|rt| {
         for rest_first in [false, true] {
             for depth in [10, 1023, 1024, 1025, 5000] {
-                let ended = AtomicUsize::new(0);
+                let ended = Count::new();
                 rt.block_on(|| {
                     scope(|s| {
                         // Some kilobytes for each level in debug builds, under sanitizers more.
                         let deep = task().stack_size(256 << 20).unwrap();
-                        s.spawn_with(deep, || list(depth, rest_first, &ended));
+                        s.spawn_with(deep, || list(depth, rest_first, ended));
                     });
                 });
-                assert_eq!(ended.into_inner(), depth);
+                assert_eq!(ended.get(), depth);
             }
         }
     });
@@ -40,40 +36,38 @@ fn a_deep_list_ends_in_either_shape() {
 
 #[test]
 fn a_deep_row_is_left_and_found_again() {
-    fn deep(n: usize, ended: &AtomicUsize) {
+    fn deep(n: usize, ended: Count) {
         if n == 0 {
             return;
         }
         if n.is_multiple_of(97) {
             yield_now().unwrap();
         }
-        join(|| deep(n - 1, ended), || ended.fetch_add(1, Ordering::Relaxed));
+        join(|| deep(n - 1, ended), || ended.up());
         if n.is_multiple_of(89) {
             yield_now().unwrap();
-            join(|| ended.fetch_add(1, Ordering::Relaxed), || yield_now().unwrap());
+            join(|| ended.up(), || yield_now().unwrap());
         }
     }
-    with_each(|rt| {
-        let ended = AtomicUsize::new(0);
-        rt.block_on(|| {
-            scope(|s| {
-                for _ in 0..3 {
-                    let task = task().stack_size(256 << 20).unwrap();
-                    s.spawn_with(task, || deep(3000, &ended));
-                }
-            });
+    in_task(|_| {
+        let ended = Count::new();
+        scope(|s| {
+            for _ in 0..3 {
+                let task = task().stack_size(256 << 20).unwrap();
+                s.spawn_with(task, || deep(3000, ended));
+            }
         });
-        assert_eq!(ended.into_inner(), 3 * (3000 + 3000 / 89));
+        assert_eq!(ended.get(), 3 * (3000 + 3000 / 89));
     });
 }
 
 #[test]
 fn a_list_too_deep_for_its_stack_ends_in_the_report_of_an_overflow() {
-    crate::common::real!("a process of its own");
+    common::real!("a process of its own");
     let name = "join::depth::a_list_too_deep_for_its_stack_ends_in_the_report_of_an_overflow";
     if let Some(_role) = role() {
         let rt = runtime(2);
-        rt.block_on(|| list(1_000_000, true, &AtomicUsize::new(0)));
+        rt.block_on(|| list(1_000_000, true, Count::new()));
         return;
     }
     if common::SANITIZED {
@@ -91,9 +85,7 @@ fn with_a_single_stack_nothing_is_lost() {
         for workers in [1, 2] {
             let rt = Runtime::builder().workers(workers).max_stacks(workers).build().unwrap();
             let waits = |n: u64| {
-                for _ in 0..10 {
-                    yield_now().unwrap();
-                }
+                yields(10);
                 fib(n)
             };
             assert_eq!(rt.block_on(|| join(|| waits(10), || waits(12))), (55, 144));
