@@ -1,9 +1,9 @@
-//! What a call is to the task that makes it, and to the closure.
+//! Calls as the calling task and the closure see them.
 
 use crate::common::mpsc::{Sender, channel};
 use crate::common::{
-    self, Barrier, eventually, in_task, in_task_and_many, panic_of, parks, payload_of, runtime,
-    scaled, text, with_each, within,
+    self, Barrier, Mutex, eventually, in_task, in_task_and_many, join_all, panic_of, parks,
+    payload_of, runtime, scaled, text, with_each, within,
 };
 use cygnet::{Runtime, blocking, spawn, spawn_blocking, sync};
 use std::sync::Arc;
@@ -25,6 +25,9 @@ fn a_blocking_call_borrows_returns_its_value_and_passes_its_panic_on() {
         assert_eq!(text(&*error.into_panic().unwrap()), "further");
         assert_eq!(spawn_blocking(|| 5).join().unwrap(), 5);
     });
+    // On a plain thread a blocking call is a call.
+    let here = common::thread::current().id();
+    assert_eq!(blocking(|| common::thread::current().id()), here);
 }
 
 #[test]
@@ -43,14 +46,12 @@ fn blocking_calls_that_need_each_other_all_get_a_thread() {
     in_task(|_| {
         let together = 100;
         let barrier = Arc::new(Barrier::new(together));
-        let tasks: Vec<_> = (0..together)
-            .map(|_| {
-                let barrier = barrier.clone();
-                spawn_blocking(move || barrier.wait().is_leader())
-            })
-            .collect();
-        let leaders = tasks.into_iter().filter_map(|task| task.join().unwrap().then_some(()));
-        assert_eq!(leaders.count(), 1);
+        let meet = |_| {
+            let barrier = barrier.clone();
+            spawn_blocking(move || barrier.wait().is_leader())
+        };
+        let leaders = join_all((0..together).map(meet));
+        assert_eq!(leaders.into_iter().filter(|leads| *leads).count(), 1);
     });
 }
 
@@ -59,10 +60,10 @@ fn a_blocking_call_does_not_wait_behind_one_that_an_idle_thread_has_just_taken()
     in_task(|_| {
         for _ in 0..scaled(2_000) {
             let barrier = Arc::new(Barrier::new(2));
-            let partner = barrier.clone();
-            let first = spawn_blocking(move || partner.wait().is_leader());
-            let second = spawn_blocking(move || barrier.wait().is_leader());
-            assert!(first.join().unwrap() ^ second.join().unwrap());
+            let both = [barrier.clone(), barrier];
+            let leaders =
+                join_all(both.map(|barrier| spawn_blocking(move || barrier.wait().is_leader())));
+            assert!(leaders[0] ^ leaders[1]);
         }
     });
 }
@@ -70,10 +71,8 @@ fn a_blocking_call_does_not_wait_behind_one_that_an_idle_thread_has_just_taken()
 #[test]
 fn many_more_blocking_calls_than_threads_all_end() {
     in_task(|_| {
-        let tasks: Vec<_> = (0..scaled(2_000)).map(|i| spawn_blocking(move || i as u64)).collect();
-        let many = tasks.len() as u64;
-        let sum: u64 = tasks.into_iter().map(|task| task.join().unwrap()).sum();
-        assert_eq!(sum, many * (many - 1) / 2);
+        let values = join_all((0..scaled(2_000)).map(|i| spawn_blocking(move || i)));
+        assert!(values.into_iter().eq(0..scaled(2_000)));
     });
 }
 
@@ -99,12 +98,6 @@ fn a_blocking_call_is_not_cut_short_by_a_cancellation() {
 }
 
 #[test]
-fn on_a_plain_thread_a_blocking_call_is_a_call() {
-    let here = common::thread::current().id();
-    assert_eq!(blocking(|| common::thread::current().id()), here);
-}
-
-#[test]
 fn a_foreign_thread_wakes_and_is_woken_by_tasks() {
     with_each(|rt| {
         let rounds = scaled(500);
@@ -126,7 +119,7 @@ fn a_foreign_thread_wakes_and_is_woken_by_tasks() {
     });
 }
 
-/// Whoever drops it panics.
+/// Panics when it is dropped.
 struct Bomb(&'static str);
 
 impl Drop for Bomb {
@@ -141,7 +134,7 @@ impl Drop for Bomb {
 fn panics_in_destructors_go_to_the_caller_and_do_no_harm_to_the_thread() {
     within(|| {
         let (tell, told) = channel();
-        let tell = crate::common::Mutex::new(tell);
+        let tell = Mutex::new(tell);
         let rt = Runtime::builder()
             .workers(1)
             .on_panic(move |report| tell.lock().unwrap().send(report.message().to_owned()).unwrap())
@@ -157,12 +150,12 @@ fn panics_in_destructors_go_to_the_caller_and_do_no_harm_to_the_thread() {
             });
             assert_eq!(text(&*task.join().unwrap_err().into_panic().unwrap()), "a capture");
             assert_eq!(panic_of(|| drop(blocking(|| Bomb("a result")))), "a result");
-            spawn_blocking(|| Bomb("nobody takes it")).detach();
+            spawn_blocking(|| Bomb("it is not taken")).detach();
             let payload = payload_of(|| blocking(|| std::panic::panic_any(Bomb("a payload"))));
             assert_eq!(panic_of(|| drop(payload)), "a payload");
             assert_eq!(blocking(|| 7), 7);
         });
-        assert_eq!(told.recv().unwrap(), "nobody takes it");
+        assert_eq!(told.recv().unwrap(), "it is not taken");
         let pool = rt.metrics().blocking;
         assert_eq!((pool.queued, pool.threads, pool.idle), (0, pool.idle, pool.threads));
         assert_eq!(pool.done, 6);

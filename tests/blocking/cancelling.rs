@@ -1,14 +1,15 @@
-//! What a cancel does to a call: to one that waits for a thread, to one that runs, and in between.
+//! The effect of a cancel on a call: on a call that waits for a thread, on one that runs, and in
+//! between.
 
-use crate::common::mpsc::channel;
+use crate::common::mpsc::{Sender, channel};
 use crate::common::{
     self, Count, Drops, Random, eventually, give_way_until, in_task, scaled_in_debug, text,
     with_each, within,
 };
-use crate::{Plug, runtime};
+use crate::{block_until_cancelled, leaving, runtime, with_plug};
 use cygnet::{
-    Handle, JoinError, Reason, blocking, ignore_cancellation, is_cancelled, scope, spawn,
-    spawn_blocking, timeout,
+    Handle, JoinError, Reason, Runtime, blocking, cancel_handle, checkpoint, ignore_cancellation,
+    is_cancelled, scope, spawn, spawn_blocking, timeout, yield_now,
 };
 use std::time::Duration;
 
@@ -17,52 +18,42 @@ fn queued() -> usize {
 }
 
 #[test]
-fn a_task_that_waits_for_a_thread_ends_at_once_and_its_closure_is_dropped_by_its_worker() {
-    struct Place(crate::common::mpsc::Sender<String>);
+fn a_cancelled_call_in_the_queue_ends_at_once_and_its_worker_drops_its_closure() {
+    struct Place(Sender<String>);
     impl Drop for Place {
         fn drop(&mut self) {
-            let here = common::thread::current();
-            self.0.send(here.name().unwrap().to_owned()).unwrap();
+            self.0.send(common::thread::current().name().unwrap().to_owned()).unwrap();
         }
     }
-    for workers in [1, 2] {
-        within(|| {
-            let rt = runtime(workers, 1);
-            let plug = Plug::put_into(&rt);
-            rt.block_on(|| {
-                let (tell, told) = channel();
-                let place = Place(tell);
-                let task = spawn_blocking(move || drop(place));
-                give_way_until(|| queued() == 1);
-                task.cancel("enough");
-                let Err(JoinError::NotStarted(why)) = task.join() else { panic!("it has run") };
-                assert_eq!(*why.reason(), Reason::Explicit("enough".into()));
-                let place = told.recv().unwrap();
-                assert!(place.starts_with("cygnet-") && place != "cygnet-blocking", "{place}");
-                assert_eq!(queued(), 0);
-            });
-            assert_eq!(rt.metrics().blocking.done, 0);
-            plug.pull();
-            assert_eq!(rt.metrics().blocking.done, 1);
+    with_plug(&[1, 2], |rt, plug| {
+        rt.block_on(|| {
+            let (tell, told) = channel();
+            let place = Place(tell);
+            let task = spawn_blocking(move || drop(place));
+            give_way_until(|| queued() == 1);
+            task.cancel("enough");
+            let Err(JoinError::NotStarted(why)) = task.join() else { panic!("it has run") };
+            assert_eq!(*why.reason(), Reason::Explicit("enough".into()));
+            let place = told.recv().unwrap();
+            assert!(place.starts_with("cygnet-") && place != "cygnet-blocking", "{place}");
+            assert_eq!(queued(), 0);
         });
-    }
+        assert_eq!(rt.metrics().blocking.done, 0);
+        plug.pull();
+        assert_eq!(rt.metrics().blocking.done, 1);
+    });
 }
 
 #[test]
 fn a_cancel_of_an_ancestor_takes_all_calls_out_of_the_queue_wherever_they_are_in_it() {
-    within(|| {
-        let rt = runtime(2, 1);
-        let plug = Plug::put_into(&rt);
+    with_plug(&[2], |rt, plug| {
         let drops = Drops::new();
         rt.block_on(|| {
             let kept = spawn_blocking(|| 7);
             give_way_until(|| queued() == 1);
             let guards: Vec<_> = (0..100).map(|_| drops.guard()).collect();
-            let parent = spawn(move || {
-                for guard in guards {
-                    spawn_blocking(move || drop(guard)).detach();
-                }
-            });
+            let call = |guard| spawn_blocking(move || drop(guard)).detach();
+            let parent = spawn(move || guards.into_iter().for_each(call));
             give_way_until(|| queued() == 101);
             drop(parent);
             give_way_until(|| drops.left() == 0);
@@ -81,9 +72,7 @@ fn a_call_that_runs_is_told_and_waited_for_and_gives_its_value() {
         let task = spawn_blocking(move || {
             assert!(!is_cancelled());
             begin.send(()).unwrap();
-            while !is_cancelled() {
-                common::thread::yield_now();
-            }
+            block_until_cancelled();
             7
         });
         blocking(move || begun.recv().unwrap());
@@ -94,22 +83,16 @@ fn a_call_that_runs_is_told_and_waited_for_and_gives_its_value() {
 }
 
 #[test]
-fn a_call_is_told_of_what_its_task_is_told_of() {
+fn a_call_is_told_of_the_cancels_of_its_task() {
     with_each(|rt| {
         rt.block_on(|| {
-            let until_told = || {
-                blocking(|| {
-                    while !is_cancelled() {
-                        common::thread::yield_now();
-                    }
-                });
-            };
+            let until_told = || blocking(block_until_cancelled);
             assert!(timeout(Duration::from_millis(1), until_told).is_err());
             scope(|s| {
                 s.cancel_handle().cancel("the scope");
                 until_told();
             });
-            let me = cygnet::cancel_handle();
+            let me = cancel_handle();
             let told = ignore_cancellation(|| {
                 me.cancel("myself");
                 blocking(is_cancelled)
@@ -123,9 +106,7 @@ fn a_call_is_told_of_what_its_task_is_told_of() {
 
 #[test]
 fn a_call_that_borrows_runs_although_its_task_is_cancelled_in_the_queue() {
-    within(|| {
-        let rt = runtime(2, 1);
-        let plug = Plug::put_into(&rt);
+    with_plug(&[2], |rt, plug| {
         let (tell, told) = channel();
         let task = rt.spawn(move || {
             let mut told = None;
@@ -147,9 +128,7 @@ fn a_closure_that_is_dropped_uncalled_may_panic_and_one_that_runs_may_unwind_its
             panic!("dropped");
         }
     }
-    within(|| {
-        let rt = runtime(1, 1);
-        let plug = Plug::put_into(&rt);
+    with_plug(&[1], |rt, plug| {
         rt.block_on(|| {
             let bomb = Bomb;
             let task = spawn_blocking(move || std::mem::forget(bomb));
@@ -158,11 +137,10 @@ fn a_closure_that_is_dropped_uncalled_may_panic_and_one_that_runs_may_unwind_its
             assert_eq!(text(&*task.join().unwrap_err().into_panic().unwrap()), "dropped");
             plug.pull();
             let task = spawn_blocking(|| {
-                let cancelled =
-                    cygnet::Runtime::builder().workers(1).build().unwrap().block_on(|| {
-                        cygnet::cancel_handle().cancel("unwinds");
-                        cygnet::checkpoint().unwrap_err()
-                    });
+                let cancelled = Runtime::builder().workers(1).build().unwrap().block_on(|| {
+                    cancel_handle().cancel("unwinds");
+                    checkpoint().unwrap_err()
+                });
                 cancelled.unwind()
             });
             let task: Result<(), _> = task.join();
@@ -177,27 +155,20 @@ fn a_call_is_either_run_or_taken_back() {
     for (workers, threads) in [(1, 1), (2, 1), (2, 2), (3, 8)] {
         within(|| {
             let rt = runtime(workers, threads);
-            let drops = Drops::new();
-            let ran = Count::new();
+            let (drops, ran) = (Drops::new(), Count::new());
             let mut random = Random(7);
             let mut values = 0;
             rt.block_on(|| {
                 for _ in 0..scaled_in_debug(1_500) {
-                    let tasks: Vec<_> = (0..3)
-                        .map(|_| {
-                            let guard = drops.guard();
-                            spawn_blocking(move || {
-                                let _guard = guard;
-                                ran.up();
-                            })
+                    let tasks = [(); 3].map(|()| {
+                        let guard = drops.guard();
+                        spawn_blocking(move || {
+                            let _guard = guard;
+                            ran.up();
                         })
-                        .collect();
-                    for _ in 0..random.below(4) {
-                        cygnet::yield_now().unwrap();
-                    }
-                    for task in &tasks {
-                        task.cancel("races");
-                    }
+                    });
+                    (0..random.below(4)).for_each(|_| yield_now().unwrap());
+                    tasks.iter().for_each(|task| task.cancel("races"));
                     for task in tasks {
                         match task.join() {
                             Ok(()) => values += 1,
@@ -219,34 +190,27 @@ fn a_call_is_either_run_or_taken_back() {
 fn calls_cancels_and_leaving_threads_in_any_mix_lose_nothing() {
     for (workers, threads) in [(1, 1), (2, 3), (8, 2)] {
         within(|| {
-            let rt = cygnet::Runtime::builder().workers(workers).max_blocking_threads(threads);
-            let rt = rt.blocking_keep_alive(Duration::from_micros(5)).build().unwrap();
-            let drops = Drops::new();
+            let rt = leaving(workers, threads, 5);
+            let drops = &Drops::new();
             let (borrowed, made) = (Count::new(), Count::new());
-            rt.block_on(|| {
-                scope(|s| {
-                    for seed in 1..5 {
-                        let drops = &drops;
-                        s.spawn(move || {
-                            let mut random = Random(seed);
-                            for _ in 0..scaled_in_debug(500) {
-                                let guard = drops.guard();
-                                let task = spawn_blocking(move || drop(guard));
-                                match random.below(4) {
-                                    0 => task.cancel("random"),
-                                    1 => drop(task),
-                                    2 => drop(task.join()),
-                                    _ => task.detach(),
-                                }
-                                if random.below(2) == 0 {
-                                    made.up();
-                                    blocking(|| borrowed.up());
-                                }
-                            }
-                        });
+            let calls = |seed| {
+                let mut random = Random(seed);
+                for _ in 0..scaled_in_debug(500) {
+                    let guard = drops.guard();
+                    let task = spawn_blocking(move || drop(guard));
+                    match random.below(4) {
+                        0 => task.cancel("random"),
+                        1 => drop(task),
+                        2 => drop(task.join()),
+                        _ => task.detach(),
                     }
-                });
-            });
+                    if random.below(2) == 0 {
+                        made.up();
+                        blocking(|| borrowed.up());
+                    }
+                }
+            };
+            rt.block_on(|| scope(|s| (1..5).for_each(|seed| drop(s.spawn(move || calls(seed))))));
             assert_eq!(drops.left(), 0);
             assert_eq!(borrowed.get(), made.get());
         });

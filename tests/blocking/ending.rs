@@ -2,14 +2,14 @@
 
 use crate::common::drops::Guard;
 use crate::common::mpsc::channel;
-use crate::common::{self, Drops, Random, eventually, panic_of, scaled_in_debug, within};
-use crate::runtime;
+use crate::common::{self, Drops, Random, eventually, join_all, panic_of, scaled_in_debug, within};
+use crate::{block_until_cancelled, keeping, runtime};
 use cygnet::{JoinError, Reason, Runtime, Task, blocking, is_cancelled, spawn_blocking};
 use std::cell::RefCell;
 use std::time::Duration;
 
 #[test]
-fn the_end_of_the_runtime_waits_for_what_runs_or_borrows_and_takes_the_rest_out_of_the_queue() {
+fn the_end_of_the_runtime_waits_for_calls_that_run_or_borrow_and_drops_the_others() {
     for workers in [1, 2] {
         within(|| {
             let rt = runtime(workers, 1);
@@ -23,7 +23,7 @@ fn the_end_of_the_runtime_waits_for_what_runs_or_borrows_and_takes_the_rest_out_
                 let runs = spawn_blocking(move || {
                     begin.send(()).unwrap();
                     gate.recv().unwrap();
-                    // Those who wait may be told before it.
+                    // The calls that wait may be told before it.
                     eventually("it is told", is_cancelled);
                     is_cancelled()
                 });
@@ -71,9 +71,7 @@ fn calls_may_be_made_while_the_runtime_ends_and_tasks_from_outside_may_not() {
         let task = rt.spawn(move || {
             blocking(|| {
                 begin.send(()).unwrap();
-                while !is_cancelled() {
-                    common::thread::yield_now();
-                }
+                block_until_cancelled();
                 assert!(handle.spawn(|| ()).is_err());
                 panic_of(|| handle.block_on(|| ()));
             });
@@ -88,7 +86,7 @@ fn calls_may_be_made_while_the_runtime_ends_and_tasks_from_outside_may_not() {
     });
 }
 
-/// Also of those that have left before, or are about to.
+/// Also of threads that have left before, or are about to.
 #[test]
 fn the_drop_of_a_runtime_returns_after_the_end_of_each_thread() {
     crate::common::real!("thread-locals of OS threads");
@@ -99,17 +97,13 @@ fn the_drop_of_a_runtime_returns_after_the_end_of_each_thread() {
     within(|| {
         for round in 0..scaled_in_debug(300) {
             let keep_alive = Duration::from_micros(round as u64 % 3 * 50);
-            let rt = Runtime::builder().workers(2).blocking_keep_alive(keep_alive);
-            let rt = rt.build().unwrap();
+            let rt = keeping(Runtime::builder().workers(2), keep_alive);
             let drops = Drops::new();
             rt.block_on(|| {
-                let call = || {
+                join_all([(); 3].map(|()| {
                     let guard = drops.guard();
                     spawn_blocking(move || GUARD.replace(Some(guard)).is_none())
-                };
-                let calls: Vec<_> = (0..3).map(|_| call()).collect();
-                let waited = calls.into_iter().map(|call| call.join().unwrap());
-                assert!(waited.count() == 3);
+                }));
             });
             drop(rt);
             assert_eq!(drops.left(), 0);
@@ -125,15 +119,9 @@ fn a_runtime_that_is_dropped_at_any_moment_drops_or_runs_each_closure_once() {
             let rt = runtime(1 + round % 3, 1 + round % 2);
             let drops = Drops::new();
             let guards: Vec<_> = (0..10).map(|_| drops.guard()).collect();
-            rt.spawn(move || {
-                for guard in guards {
-                    spawn_blocking(move || drop(guard)).detach();
-                }
-            })
-            .detach();
-            for _ in 0..random.below(50) {
-                common::thread::yield_now();
-            }
+            let call = |guard| spawn_blocking(move || drop(guard)).detach();
+            rt.spawn(move || guards.into_iter().for_each(call)).detach();
+            (0..random.below(50)).for_each(|_| common::thread::yield_now());
             drop(rt);
             assert_eq!(drops.left(), 0);
         }
@@ -147,8 +135,7 @@ fn a_runtime_dropped_by_a_thread_local_of_its_own_thread_ends() {
         static KEPT: RefCell<Option<Runtime>> = const { RefCell::new(None) };
     }
     within(|| {
-        let rt = Runtime::builder().workers(1).blocking_keep_alive(Duration::from_millis(1));
-        let rt = rt.build().unwrap();
+        let rt = keeping(Runtime::builder().workers(1), Duration::from_millis(1));
         let handle = rt.handle();
         let task = handle.spawn(move || {
             blocking(move || KEPT.with_borrow_mut(|kept| *kept = Some(rt)));

@@ -1,21 +1,23 @@
 //! The threads: how many there are, when they come and go, and in which order they take the calls.
 
 use crate::common::proc::threads_named;
-use crate::common::{self, Count, Mutex, eventually, scaled, scaled_in_debug, with_each, within};
-use crate::{Plug, runtime};
+use crate::common::{
+    self, Count, Mutex, eventually, join_all, scaled, scaled_in_debug, with_each, within,
+};
+use crate::{Plug, keeping, leaving, runtime};
 use cygnet::{Runtime, blocking, spawn, spawn_blocking};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What the metrics say: threads, idle ones, and calls in the queue.
+/// The metrics of the pool: threads, idle ones, and calls in the queue.
 fn pool(rt: &Runtime) -> (usize, usize, usize) {
     let pool = rt.metrics().blocking;
     (pool.threads, pool.idle, pool.queued)
 }
 
 #[test]
-fn calls_that_find_no_thread_are_queued_and_seen_and_run_in_the_order_of_coming() {
+fn calls_that_find_no_thread_are_queued_and_run_in_the_order_of_coming() {
     within(|| {
         let rt = runtime(2, 1);
         let order = Arc::new(Mutex::new(Vec::new()));
@@ -33,7 +35,7 @@ fn calls_that_find_no_thread_are_queued_and_seen_and_run_in_the_order_of_coming(
             .collect();
         assert_eq!(rt.metrics().blocking.done, 0);
         plug.pull();
-        tasks.into_iter().for_each(|task| task.join().unwrap());
+        join_all(tasks);
         assert_eq!(*order.lock().unwrap(), Vec::from_iter(0..calls));
         assert_eq!(pool(&rt), (1, 1, 0));
         let metrics = rt.metrics().blocking;
@@ -71,16 +73,11 @@ fn no_more_calls_run_at_a_time_than_there_may_be_threads() {
 fn one_call_after_another_needs_one_thread() {
     with_each(|rt| {
         rt.block_on(|| {
-            for n in 0..scaled(1_000) {
-                assert_eq!(blocking(|| n), n);
-            }
+            (0..scaled(1_000)).for_each(|n| assert_eq!(blocking(|| n), n));
         });
         assert_eq!(pool(rt), (1, 1, 0));
     });
-}
-
-#[test]
-fn as_many_threads_as_one_likes_may_be_allowed() {
+    // The number of threads need not be limited.
     within(|| {
         let rt = runtime(1, usize::MAX);
         assert_eq!(rt.block_on(|| blocking(|| 7)), 7);
@@ -92,12 +89,10 @@ fn as_many_threads_as_one_likes_may_be_allowed() {
 fn a_thread_that_has_been_idle_for_its_time_ends_and_another_comes_when_it_is_needed() {
     within(|| {
         let idle = Runtime::builder().workers(2).thread_name("gone");
-        let rt = idle.blocking_keep_alive(Duration::from_millis(1)).build().unwrap();
+        let rt = keeping(idle, Duration::from_millis(1));
         for _ in 0..3 {
-            rt.block_on(|| {
-                let calls: Vec<_> = (0..5).map(|n| spawn_blocking(move || n)).collect();
-                assert_eq!(calls.into_iter().map(|call| call.join().unwrap()).sum::<u32>(), 10);
-            });
+            let calls = || join_all((0..5).map(|n| spawn_blocking(move || n)));
+            assert_eq!(rt.block_on(calls), [0, 1, 2, 3, 4]);
             eventually("they have left", || pool(&rt) == (0, 0, 0));
             eventually("they have ended", || threads_named("gone-blocking").is_empty());
         }
@@ -109,7 +104,7 @@ fn a_thread_may_stay_for_ever_and_still_ends_with_its_runtime() {
     crate::common::real!("looks at the threads of the process");
     within(|| {
         let stays = Runtime::builder().workers(1).thread_name("stays");
-        let rt = stays.blocking_keep_alive(Duration::MAX).build().unwrap();
+        let rt = keeping(stays, Duration::MAX);
         rt.block_on(|| blocking(|| ()));
         assert_eq!(threads_named("stays-blocking").len(), 1);
         drop(rt);
@@ -122,12 +117,11 @@ fn a_thread_may_stay_for_ever_and_still_ends_with_its_runtime() {
 fn threads_are_named_after_the_runtime_and_call_no_hooks() {
     within(|| {
         let hooks = Count::new();
-        let count = |hooks: Count| move || hooks.up();
         let rt = Runtime::builder()
             .workers(2)
             .thread_name("files")
-            .on_thread_start(count(hooks))
-            .on_thread_stop(count(hooks))
+            .on_thread_start(move || hooks.up())
+            .on_thread_stop(move || hooks.up())
             .build()
             .unwrap();
         let name = || common::thread::current().name().map(str::to_owned);
@@ -142,23 +136,14 @@ fn threads_are_named_after_the_runtime_and_call_no_hooks() {
 fn no_call_is_forgotten_by_a_thread_that_is_about_to_leave() {
     for (threads, keep_alive) in [(1, 0), (2, 0), (8, 0), (1, 20), (8, 20)] {
         within(|| {
-            let keep_alive = Duration::from_micros(keep_alive);
-            let rt = Runtime::builder().workers(3).max_blocking_threads(threads);
-            let rt = rt.blocking_keep_alive(keep_alive).build().unwrap();
+            let rt = leaving(3, threads, keep_alive);
             let rounds = scaled_in_debug(300);
-            let sum: usize = rt.block_on(|| {
-                let tasks: Vec<_> = (0..4)
-                    .map(|_| {
-                        spawn(move || {
-                            let one_by_one = (0..rounds).map(|_| blocking(|| 1)).sum::<usize>();
-                            let queued: Vec<_> = (0..3).map(|_| spawn_blocking(|| 1)).collect();
-                            let queued = queued.into_iter().map(|call| call.join().unwrap());
-                            one_by_one + queued.sum::<usize>()
-                        })
-                    })
-                    .collect();
-                tasks.into_iter().map(|task| task.join().unwrap()).sum()
-            });
+            let calls = move || {
+                let one_by_one: usize = (0..rounds).map(|_| blocking(|| 1)).sum();
+                one_by_one + join_all([(); 3].map(|()| spawn_blocking(|| 1))).len()
+            };
+            let sums = rt.block_on(|| join_all([(); 4].map(|()| spawn(calls))));
+            let sum: usize = sums.into_iter().sum();
             assert_eq!(sum, 4 * (rounds + 3));
             assert_eq!(rt.metrics().blocking.done, sum as u64);
             eventually("all have left", || pool(&rt) == (0, 0, 0));
@@ -166,13 +151,13 @@ fn no_call_is_forgotten_by_a_thread_that_is_about_to_leave() {
     }
 }
 
-/// One call at a time, at ever other moments of the way out: one that is forgotten is not found by a later one.
+/// One call at a time, at ever other moments of the way out: a call that is forgotten is not found
+/// by a later one.
 #[test]
 fn a_lone_call_is_not_forgotten_by_a_thread_that_leaves() {
     for keep_alive in [0, 10] {
         within(|| {
-            let rt = Runtime::builder().workers(1).max_blocking_threads(2);
-            let rt = rt.blocking_keep_alive(Duration::from_micros(keep_alive)).build().unwrap();
+            let rt = leaving(1, 2, keep_alive);
             rt.block_on(|| {
                 for n in 0..scaled_in_debug(5_000) {
                     assert_eq!(blocking(|| n), n);

@@ -1,8 +1,9 @@
-//! Shared by the integration tests: a watchdog, tests in simulation, numbers that shrink where the
-//! machine is slow, tests in processes of their own, and the process as the system sees it.
+//! What the integration tests share: a watchdog, tests in simulation, numbers that shrink where the
+//! machine is slow, a test in a process of its own, and a view of the process as the system sees
+//! it.
 //!
-//! A test starts threads, waits and reads the clock by `thread`, `mpsc`, `Barrier`, `Mutex` and
-//! `now` of this module. They are the real ones, and in simulation the simulated ones.
+//! A test starts its threads, waits and reads the clock by what is here (`thread`, `mpsc`,
+//! `Barrier`, `Mutex`, `now`): these are the real things, but in simulation the simulated ones.
 
 #![allow(dead_code, unused_imports)] // no program of tests uses all of it
 
@@ -143,7 +144,7 @@ pub(crate) fn with_own(show: impl Fn(Runtime) + Sync) {
     }
 }
 
-/// One for all tests, which are many: their programs take long enough to compile.
+/// Not generic, so that the programs of tests compile faster.
 fn with_all(workers: &[usize], show: &(dyn Fn(&Runtime) + Sync)) {
     #[cfg(feature = "sim")]
     if simulated::wanted() && !simulated::inside() {
@@ -240,7 +241,7 @@ pub(crate) fn yields(n: usize) {
     (0..n).for_each(|_| cygnet::yield_now().unwrap());
 }
 
-/// On a thread: waits until something that announces itself to nobody is so.
+/// On a thread: waits until `so` returns true, by looking again and again.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let start = now();
@@ -262,12 +263,12 @@ pub(crate) fn join_all<T: Send>(tasks: impl IntoIterator<Item = Task<T>>) -> Vec
     tasks.into_iter().map(|task| task.join().unwrap()).collect()
 }
 
-/// What a panic carried, if there was one.
+/// The payload of the panic of `f`, if there was one.
 pub(crate) fn payload_of(f: impl FnOnce()) -> Option<Box<dyn std::any::Any + Send>> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).err()
 }
 
-/// The text of a panic.
+/// The text of a panic's payload.
 pub(crate) fn text(payload: &(dyn std::any::Any + Send)) -> &str {
     payload
         .downcast_ref::<&'static str>()
@@ -285,8 +286,8 @@ pub(crate) fn panic_of<R>(f: impl FnOnce() -> R) -> String {
     }
 }
 
-/// A turn of a loop that waits for another thread without yielding to it. In simulation other
-/// threads run meanwhile, and time passes.
+/// A turn of a loop that waits for another thread without giving way to it. In simulation others
+/// have the one processor meanwhile, and time passes.
 pub(crate) fn spin_loop() {
     #[cfg(feature = "sim")]
     if simulated::inside() {

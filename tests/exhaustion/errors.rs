@@ -13,8 +13,9 @@ fn narrow() -> Builder {
     Runtime::builder().workers(1).max_stacks(1).stack_size(128 << 10)
 }
 
-/// A closure that asks for a larger stack by the size of its captures and of its result: half of it each, as
-/// the functions that pass the captures on have a copy each in a debug build, and run on the small stack.
+/// A closure that asks for a larger stack by the size of its captures and of its result: half of it
+/// each, as the functions that pass the captures on have a copy each in a debug build, and run on
+/// the small stack.
 fn greedy() -> impl FnOnce() -> [u8; 4 << 10] + Send {
     let captures = [7u8; (4 << 10) + 64];
     move || [black_box(&captures)[0]; 4 << 10]

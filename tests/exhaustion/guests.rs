@@ -8,8 +8,8 @@ use std::hint::black_box;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// The size of the stack that a task really has. On ARM64 the guard is so large that it comes on top of the
-/// size that was asked for, and the whole is rounded up.
+/// The size of the stack that a task really has. On ARM64 the guard is so large that it comes on
+/// top of the size that was asked for, and the whole is rounded up.
 const ROOM: usize = if cfg!(target_arch = "aarch64") { STACK / 2 * 3 } else { STACK };
 
 /// Fills more than half of a stack, so that no child is run in place the usual way.

@@ -1,4 +1,4 @@
-//! What happens when no stack can be had: tasks wait, children are run in place, and only a true
+//! Behaviour without a free stack: tasks wait, children are run in place, and only a true
 //! deadlock is an error, which says what ran out.
 
 #[path = "../common/mod.rs"]

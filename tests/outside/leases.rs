@@ -69,8 +69,8 @@ fn a_result_is_joined_and_a_panic_surfaces_from_the_scope() {
                 scope(|s| {
                     let lease = s.lease();
                     assert_eq!(lease.spawn(|| 7).join().unwrap(), 7);
-                    // It panics when it has been detached. The panic of a task that has ended before goes to
-                    // the runtime's hook.
+                    // It panics when it has been detached. The panic of a task that has ended
+                    // before goes to the runtime's hook.
                     let let_go = Arc::new(Event::new());
                     let waits = Arc::clone(&let_go);
                     let panics = lease.spawn(move || {
@@ -162,7 +162,8 @@ fn what_a_lease_spawns_is_under_the_time_limit_and_the_restriction_of_its_scope(
     });
 }
 
-/// Threads and tasks drop the last clones, three levels deep, while the scopes are cancelled or not.
+/// Threads and tasks drop the last clones, three levels deep, while the scopes are cancelled or
+/// not.
 #[test]
 fn drops_race_the_end_of_the_scopes_and_their_cancel() {
     with_each_and_many(|rt| {
@@ -268,8 +269,8 @@ fn the_drop_only_schedules_the_end_that_it_brings() {
     });
 }
 
-/// A worker whose task waits inside `no_suspend`, or in the middle of an unwinding, is on no list of
-/// sleepers.
+/// A worker whose task waits inside `no_suspend`, or in the middle of an unwinding, is on no list
+/// of sleepers.
 #[test]
 fn a_held_worker_sees_what_comes_from_outside() {
     fn waits_for_a_thread() {

@@ -1,4 +1,5 @@
-//! Everything that reaches into the tree from outside, dropped in every order, on tasks and on threads.
+//! Everything that reaches into the tree from outside, dropped in every order, on tasks and on
+//! threads.
 
 use crate::common::mpsc::channel;
 use crate::common::{self, Drops, with_each};
@@ -65,9 +66,9 @@ fn every_order_of_drops_ends_the_scope_and_leaves_nothing() {
     });
 }
 
-/// What is left of a runtime that has ended is dropped, and used, without harm.
+/// The remains of a runtime that has ended are dropped, and used, without harm.
 #[test]
-fn every_order_of_drops_after_the_end_of_the_runtime() {
+fn every_order_of_drops_after_the_end_of_the_runtime_leaves_nothing() {
     for workers in [1, 2] {
         common::within(|| {
             let drops = Drops::new();
@@ -98,7 +99,7 @@ fn every_order_of_drops_after_the_end_of_the_runtime() {
 
 /// In destructors while the thread unwinds, and where nothing may suspend.
 #[test]
-fn they_are_made_used_and_dropped_while_unwinding_and_in_no_suspend() {
+fn promises_leases_and_groups_work_while_unwinding_and_in_no_suspend() {
     struct Unwinds<'a>(&'a Drops);
     impl Drop for Unwinds<'_> {
         fn drop(&mut self) {

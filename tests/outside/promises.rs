@@ -87,8 +87,8 @@ fn dropping_a_promise_ends_the_child_without_a_value() {
 #[test]
 fn a_cancel_ends_the_child_at_once_and_gives_the_value_back() {
     in_task(|_| {
-        // By its own handle, by the drop of that, by the scope before and after the promise was made,
-        // and by a time limit.
+        // By its own handle, by the drop of that, by the scope before and after the promise was
+        // made, and by a time limit.
         let (own, answer) = promise();
         answer.cancel("enough");
         match answer.join() {
@@ -197,7 +197,8 @@ fn a_hook_that_races_the_cancel_and_the_end_is_called_once() {
     });
 }
 
-/// The first of three counts: the value, the cancel, or the end of the promise. All values are dropped.
+/// The first of three counts: the value, the cancel, or the end of the promise. All values are
+/// dropped.
 #[test]
 fn a_completion_races_a_cancel_and_one_of_them_counts() {
     with_each_and_many(|rt| {
@@ -400,7 +401,8 @@ fn a_runtime_ends_while_a_completion_is_under_way() {
         rt.block_on(move || {
             let (promise, answer) = promise();
             give.send(promise).unwrap();
-            // As soon as it is ready it is started here, maybe before the call has put it into a queue.
+            // As soon as it is ready it is started here, maybe before the call has put it into a
+            // queue.
             while cygnet::yield_to(&answer) == Ok(cygnet::YieldTo::Parked) {}
             assert_eq!(answer.join().unwrap(), 7);
         });

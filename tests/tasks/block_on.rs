@@ -31,11 +31,6 @@ fn block_on_passes_a_panic_on_and_try_block_on_returns_it() {
     });
 }
 
-/// A child that yields some times before it ends.
-fn linger(turns: usize) {
-    yields(turns);
-}
-
 #[test]
 fn block_on_waits_for_the_children_that_were_left() {
     with_each(|rt| {
@@ -43,7 +38,7 @@ fn block_on_waits_for_the_children_that_were_left() {
         rt.block_on(|| {
             for i in 0..20 {
                 spawn(move || {
-                    linger(i);
+                    yields(i);
                     ended.up();
                 })
                 .detach();
@@ -75,15 +70,6 @@ fn block_on_inside_a_task_of_the_same_runtime_borrows_and_lets_others_run() {
 }
 
 #[test]
-fn block_on_nests_a_thousand_times() {
-    fn nest(handle: &cygnet::Handle, n: usize) -> usize {
-        if n == 0 { 0 } else { handle.block_on(|| nest(handle, n - 1)) + 1 }
-    }
-    let deep = scaled(1_000);
-    with_each(|rt| assert_eq!(nest(&rt.handle(), deep), deep));
-}
-
-#[test]
 fn a_task_that_blocks_on_another_runtime_leaves_its_worker_to_others() {
     with_each(|rt| {
         let other = common::runtime(1);
@@ -91,13 +77,11 @@ fn a_task_that_blocks_on_another_runtime_leaves_its_worker_to_others() {
         rt.block_on(|| {
             let before = parks(rt);
             // Ends only if a task of this runtime runs meanwhile, also if it has one worker.
-            let helper = spawn({
-                let handle = rt.handle();
-                move || {
-                    let parks = || handle.metrics().workers.iter().map(|w| w.parks).sum::<u64>();
-                    give_way_until(|| parks() > before);
-                    send.send(9).unwrap();
-                }
+            let handle = rt.handle();
+            let helper = spawn(move || {
+                let parks = || handle.metrics().workers.iter().map(|w| w.parks).sum::<u64>();
+                give_way_until(|| parks() > before);
+                send.send(9).unwrap();
             });
             let got = other.block_on(move || blocking(move || receive.recv().unwrap()));
             assert_eq!(got, 9);
@@ -107,15 +91,16 @@ fn a_task_that_blocks_on_another_runtime_leaves_its_worker_to_others() {
 }
 
 #[test]
-fn two_runtimes_block_on_each_other_in_turns() {
+fn block_on_nests_a_thousand_times_and_in_turns_with_another_runtime() {
     fn nest(handles: [&cygnet::Handle; 2], n: usize) -> usize {
         let [first, second] = handles;
         if n == 0 { 0 } else { first.block_on(|| nest([second, first], n - 1)) + 1 }
     }
-    let deep = scaled(200);
     with_each(|rt| {
-        let other = common::runtime(2);
-        assert_eq!(nest([&rt.handle(), &other.handle()], deep), deep);
+        let (handle, deep) = (rt.handle(), scaled(1_000));
+        assert_eq!(nest([&handle, &handle], deep), deep);
+        let (other, deep) = (common::runtime(2), scaled(200));
+        assert_eq!(nest([&handle, &other.handle()], deep), deep);
     });
 }
 

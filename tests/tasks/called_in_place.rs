@@ -1,8 +1,9 @@
-//! A child that its parent's join calls on the parent's own stack: a cancel of the parent reaches it.
+//! A child that its parent's join calls on the parent's own stack: a cancel of the parent reaches
+//! it.
 
-use crate::common::mpsc::{Receiver, Sender, channel};
+use crate::common::mpsc::{Sender, channel};
 use crate::common::{self, Count, Flag, eventually, parks, with, with_each};
-use cygnet::{JoinError, Runtime, Task, park, scope, spawn, task, yield_now};
+use cygnet::{JoinError, Runtime, park, scope, spawn, task, yield_now};
 
 /// Calls itself in place `depth` times, and then `f`.
 fn nested(depth: usize, f: impl FnOnce() + Send + 'static) {
@@ -14,16 +15,26 @@ fn nested(depth: usize, f: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// What cancels a task from outside, once the innermost child is about to wait.
+/// Calls `wait` in a child that is nested so deep, and cancels the outermost task once the child is
+/// about to wait and `meanwhile` has returned. Returns the value of `wait`.
 fn cancelled_while<T: Send + 'static>(
     rt: &Runtime,
     depth: usize,
     wait: impl FnOnce(Sender<()>) -> T + Send + 'static,
-) -> (Task<()>, Receiver<()>, Receiver<T>) {
+    meanwhile: impl FnOnce(),
+) -> T {
     let (about_to, waits) = channel();
     let (tell, told) = channel();
     let parent = rt.spawn(move || nested(depth, move || tell.send(wait(about_to)).unwrap()));
-    (parent, waits, told)
+    waits.recv().unwrap();
+    meanwhile();
+    drop(parent);
+    told.recv().unwrap()
+}
+
+fn parks_until_cancelled(about_to: Sender<()>) -> bool {
+    about_to.send(()).unwrap();
+    park().is_err()
 }
 
 #[test]
@@ -32,14 +43,8 @@ fn a_child_that_is_parked_is_woken_when_its_caller_is_cancelled() {
     with(&[1], |rt| {
         for depth in [1, 2, 10] {
             let before = parks(rt);
-            let (parent, waits, told) = cancelled_while(rt, depth, |about_to| {
-                about_to.send(()).unwrap();
-                park().is_err()
-            });
-            waits.recv().unwrap();
-            eventually("the child is parked", || parks(rt) > before);
-            drop(parent);
-            assert!(told.recv().unwrap());
+            let is_parked = || eventually("the child is parked", || parks(rt) > before);
+            assert!(cancelled_while(rt, depth, parks_until_cancelled, is_parked));
         }
     });
 }
@@ -48,14 +53,12 @@ fn a_child_that_is_parked_is_woken_when_its_caller_is_cancelled() {
 fn a_child_that_yields_is_told_when_its_caller_is_cancelled() {
     with_each(|rt| {
         for depth in [1, 10] {
-            let (parent, waits, told) = cancelled_while(rt, depth, |about_to| {
+            let yields = |about_to: Sender<()>| {
                 about_to.send(()).unwrap();
                 while yield_now().is_ok() {}
                 cygnet::is_cancelled()
-            });
-            waits.recv().unwrap();
-            drop(parent);
-            assert!(told.recv().unwrap());
+            };
+            assert!(cancelled_while(rt, depth, yields, || ()));
         }
     });
 }
@@ -63,41 +66,30 @@ fn a_child_that_yields_is_told_when_its_caller_is_cancelled() {
 #[test]
 fn a_child_that_joins_one_apart_is_cut_short_when_its_caller_is_cancelled() {
     with(&[1], |rt| {
-        let (parent, waits, told) = cancelled_while(rt, 3, |about_to| {
-            // It is told of the cancel too, and may be so first: it does not end before the join has.
+        let joins = |about_to: Sender<()>| {
+            // It is told of the cancel too, and may be so first: it does not end before the join
+            // has.
             let left = Flag::new();
-            let is_left = left;
             let apart = task().stack_size(1 << 20).unwrap().spawn(move || {
                 about_to.send(()).unwrap();
-                while !is_left.get() {
+                while !left.get() {
                     let _ = yield_now();
                 }
             });
             let joined = apart.join();
             left.set();
             joined.is_err_and(|error| error.is_cancelled())
-        });
-        waits.recv().unwrap();
-        drop(parent);
-        assert!(told.recv().unwrap());
+        };
+        assert!(cancelled_while(rt, 3, joins, || ()));
     });
 }
 
 #[test]
 fn a_cancel_at_any_moment_reaches_the_child() {
     with_each(|rt| {
-        let rounds = if cfg!(debug_assertions) { 200 } else { 2_000 };
-        for round in 0..rounds {
-            let (parent, waits, told) = cancelled_while(rt, 1 + round % 3, |about_to| {
-                about_to.send(()).unwrap();
-                park().is_err()
-            });
-            waits.recv().unwrap();
-            for _ in 0..round % 128 {
-                common::spin_loop();
-            }
-            drop(parent);
-            assert!(told.recv().unwrap());
+        for round in 0..if cfg!(debug_assertions) { 200 } else { 2_000 } {
+            let spin = || (0..round % 128).for_each(|_| common::spin_loop());
+            assert!(cancelled_while(rt, 1 + round % 3, parks_until_cancelled, spin));
         }
     });
 }
@@ -136,9 +128,7 @@ fn a_child_whose_caller_is_cancelled_starts_nothing_and_waits_for_nothing() {
                 gone.recv().unwrap();
                 tell.send(matches!(spawn(|| 7).join(), Err(JoinError::Cancelled(_)))).unwrap();
                 let ran = Flag::new();
-                scope(|s| {
-                    s.spawn(|| ran.set());
-                });
+                scope(|s| drop(s.spawn(|| ran.set())));
                 tell.send(ran.get()).unwrap();
                 tell.send(park().is_ok()).unwrap();
             });

@@ -1,38 +1,33 @@
 //! Chains and crowds of tasks as deep and as many as memory allows: nothing recurses.
 
-use crate::common::{Count, Drops, Mutex, eventually, scaled, scaled_in_debug, with, with_each};
+use crate::common::{
+    Count, Drops, Mutex, eventually, in_task_with, scaled, scaled_in_debug, with, with_each,
+};
 use cygnet::{park, spawn, unparker, yield_now};
 use std::sync::Arc;
 
 #[test]
-fn a_chain_of_spawn_and_join_may_be_100_000_deep() {
-    fn depth(n: usize) -> usize {
-        if n == 0 { 0 } else { spawn(move || depth(n - 1)).join().unwrap() + 1 }
-    }
-    let deep = scaled(100_000);
-    with(&[1, 2, 8], |rt| assert_eq!(rt.block_on(|| depth(deep)), deep));
-}
-
-#[test]
-fn a_chain_of_spawn_and_join_that_yields_on_the_way_may_be_deep() {
-    fn depth(n: usize) -> usize {
+fn a_chain_of_spawn_and_join_may_be_100_000_deep_and_20_000_if_it_yields() {
+    fn depth(n: usize, yields: bool) -> usize {
         if n == 0 {
             return 0;
         }
-        let child = spawn(move || depth(n - 1));
-        yield_now().unwrap();
+        let child = spawn(move || depth(n - 1, yields));
+        if yields {
+            yield_now().unwrap();
+        }
         child.join().unwrap() + 1
     }
-    let deep = scaled(20_000);
-    with(&[1, 2, 8], |rt| assert_eq!(rt.block_on(|| depth(deep)), deep));
+    for (deep, yields) in [(scaled(100_000), false), (scaled(20_000), true)] {
+        in_task_with(&[1, 2, 8], |_| assert_eq!(depth(deep, yields), deep));
+    }
 }
 
 #[test]
 fn a_chain_of_a_million_detached_parents_and_children_ends() {
     fn descend(n: usize, ends: Count) {
         if n > 0 {
-            let inner = ends;
-            spawn(move || descend(n - 1, inner)).detach();
+            spawn(move || descend(n - 1, ends)).detach();
         }
         ends.up();
     }
@@ -49,17 +44,13 @@ fn a_million_detached_children_of_one_parent_end_before_it() {
     let many = scaled_in_debug(1_000_000);
     with(&[1, 2, 8], |rt| {
         let ends = Count::new();
-        rt.block_on(|| {
-            for _ in 0..many {
-                spawn(move || ends.up()).detach();
-            }
-        });
+        rt.block_on(|| (0..many).for_each(|_| spawn(move || ends.up()).detach()));
         assert_eq!(ends.get(), many);
     });
 }
 
 #[test]
-fn a_chain_of_tasks_that_own_each_other_s_handles_is_released_without_recursion() {
+fn a_chain_of_tasks_that_own_handles_is_released_without_recursion() {
     // Each task owns the one before. None has started when the last is dropped, whose end drops the
     // next handle, and so on.
     let long = scaled(200_000);
@@ -93,10 +84,8 @@ fn a_deep_chain_of_parked_parents_wakes_and_ends() {
     let deep = scaled(5_000);
     with_each(|rt| {
         let bottom = Arc::new(Mutex::new(None));
-        let task = rt.spawn({
-            let bottom = bottom.clone();
-            move || descend(deep, bottom)
-        });
+        let deepest = bottom.clone();
+        let task = rt.spawn(move || descend(deep, deepest));
         eventually("the deepest task has parked", || bottom.lock().unwrap().is_some());
         assert!(!task.is_finished());
         bottom.lock().unwrap().take().unwrap().unpark();

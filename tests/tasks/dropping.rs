@@ -1,4 +1,5 @@
-//! Handles that are dropped: a task that has not started never does, and one that has is told by its waits.
+//! Handles that are dropped: a task that has not started never does, and the waits of a task that
+//! has started tell it.
 
 use crate::common::mpsc::channel;
 use crate::common::{
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 #[test]
 fn dropping_a_task_before_its_start_prevents_the_start_and_drops_its_captures() {
-    // With one worker nobody can start the child while its parent runs.
+    // With one worker the child cannot start while its parent runs.
     with(&[1], |rt| {
         let (drops, starts) = (Drops::new(), Count::new());
         rt.block_on(|| {
@@ -52,21 +53,20 @@ fn dropping_a_task_that_was_spawned_from_outside_prevents_its_start() {
     });
 }
 
-/// Spawns a child that runs `wait` as soon as its handle has been dropped, and what came of it.
+/// Spawns a child that calls `wait` as soon as its handle has been dropped. Returns the result of
+/// `wait`.
 fn after_the_drop<R: Send + 'static>(wait: impl FnOnce() -> R + Send + 'static) -> R {
     let result = Arc::new(Mutex::new(None));
     let dropped = Flag::new();
     let started = Flag::new();
-    let child = spawn({
-        let result = result.clone();
-        move || {
-            started.set();
-            while !dropped.get() {
-                // A cancelled task's yield is an error, which is what is waited for.
-                let _ = yield_now();
-            }
-            *result.lock().unwrap() = Some(wait());
+    let place = result.clone();
+    let child = spawn(move || {
+        started.set();
+        while !dropped.get() {
+            // The yield of a cancelled task is an error.
+            let _ = yield_now();
         }
+        *place.lock().unwrap() = Some(wait());
     });
     started.wait();
     drop(child);
@@ -84,12 +84,7 @@ fn dropping_a_task_after_its_start_is_seen_by_every_wait_of_it() {
         assert!(after_the_drop(cygnet::is_cancelled));
         let join = || spawn(|| yield_now().is_ok()).join();
         assert!(after_the_drop(join).is_err_and(|error| error.is_cancelled()));
-    });
-}
-
-#[test]
-fn cancellation_beats_a_permit_that_is_ready() {
-    in_task(|_| {
+        // The cancel beats a permit that is ready.
         let park_with_permit = || {
             unparker().unpark();
             (park().is_err(), park().is_err())

@@ -1,5 +1,5 @@
-//! No task waits for ever: neither a woken task behind endless spawns, nor a fresh one behind endless
-//! yields, nor an injected one behind either.
+//! No task waits for ever: neither a woken task behind endless spawns, nor a fresh one behind
+//! endless yields, nor an injected one behind either.
 
 use crate::common::mpsc::channel;
 use crate::common::{
@@ -39,7 +39,8 @@ const FLOODS: [Flood; 4] = [
     }),
 ];
 
-/// Floods every worker (and one more, so that none is without) while `meanwhile` runs on this thread.
+/// Floods every worker (and one more, so that none is without) while `meanwhile` runs on this
+/// thread.
 fn flooded(rt: &Runtime, flood: fn(Flag), meanwhile: impl FnOnce()) {
     let stop = Flag::new();
     let started = Count::new();
@@ -149,7 +150,8 @@ fn a_chain_of_detached_spawns_without_end_keeps_no_task_waiting() {
 fn tasks_that_were_injected_together_all_start_although_each_floods() {
     with_each(|rt| {
         for (name, flood) in FLOODS {
-            // Every worker is busy while they are injected, so that one of them finds several at once.
+            // Every worker is busy while they are injected, so that one of them finds several at
+            // once.
             let (busy, open) = (Count::new(), Flag::new());
             for _ in 0..rt.workers() {
                 rt.spawn(move || {
@@ -176,8 +178,8 @@ fn tasks_that_were_injected_together_all_start_although_each_floods() {
     });
 }
 
-/// Runs `f` while the other of two workers runs `leaf` again and again and this one has 60 tasks more,
-/// which do `wait` until it is over.
+/// Runs `f` while the other of two workers runs `leaf` again and again and this one has 60 tasks
+/// more, which do `wait` until it is over.
 fn unbalanced<R>(leaf: fn(), wait: fn(Flag), f: impl FnOnce() -> R) -> R {
     let over = Flag::new();
     let (tell, told) = channel();

@@ -1,5 +1,6 @@
-//! Scopes that end where nothing may be suspended, in the middle of an unwinding or inside `no_suspend`. They
-//! end whatever their children need, and however many other scopes are in the same position.
+//! Scopes that end where nothing may be suspended, in the middle of an unwinding or inside
+//! `no_suspend`. They end whatever their children need, and however many other scopes are in the
+//! same position.
 
 use crate::common::{self, Barrier, Count, in_task, runtime, scaled, with_each, within};
 use cygnet::coroutine::Coroutine;
@@ -146,7 +147,8 @@ fn scopes_in_coroutines_that_are_unwound_on_all_workers_end() {
     });
 }
 
-/// Each held worker has children in its queues that others have stolen, and that are held themselves.
+/// Each held worker has children in its queues that others have stolen, and that are held
+/// themselves.
 #[test]
 fn tasks_that_held_workers_give_away_are_found_by_their_waiters() {
     within(|| {

@@ -1,6 +1,7 @@
-//! How a join ends that does not end with a value: for the caller itself, for one that is cancelled, for a panic.
+//! Joins that do not end with a value: of the calling task itself, by a cancelled task, of a task
+//! that panics.
 
-use crate::common::{self, Count, Flag, Mutex, give_way_until, in_task, with_each};
+use crate::common::{self, Count, Flag, Mutex, give_way_until, in_task, in_task_with, with_each};
 use cygnet::sync::Event;
 use cygnet::{
     CancelHandle, JoinError, Runtime, Task, cancel_handle, ignore_cancellation, scope, shield,
@@ -19,14 +20,13 @@ fn a_task_that_joins_itself_is_told_so() {
     in_task(|_| {
         let place = Arc::new(Mutex::new(None::<cygnet::Task<Result<(), JoinError>>>));
         let (started, mine) = (Flag::new(), place.clone());
-        let seen = started;
         let task = spawn(move || {
-            seen.set();
+            started.set();
             give_way_until(|| mine.lock().unwrap().is_some());
             let own = mine.lock().unwrap().take().unwrap();
             own.join().map(|_| ()).map_err(|error| {
                 assert!(matches!(error, JoinError::OwnEnd), "{error}");
-                seen.put(false);
+                started.put(false);
                 error
             })
         });
@@ -36,23 +36,20 @@ fn a_task_that_joins_itself_is_told_so() {
     });
 }
 
-/// A task that joins a child is dropped, and the child goes on until the join has ended; how the join ends.
+/// Drops a task that joins a child. The child goes on until the join has ended. Returns the error
+/// of the join.
 fn join_of_a_dropped_task(rt: &Runtime) -> JoinError {
     let (outcome, release) = (Arc::new(Mutex::new(None)), Arc::new(Event::new()));
     let joining_now = Flag::new();
     let before = common::parks(rt);
-    let joining = spawn({
-        let (outcome, release) = (outcome.clone(), release.clone());
-        let handle = rt.handle();
-        move || {
-            let parks = move || handle.metrics().workers.iter().map(|w| w.parks).sum::<u64>();
-            let joined = spawn(move || ignore_cancellation(|| release.wait()).unwrap().unwrap());
-            // Started, so that it is not called in place.
-            give_way_until(|| parks() > before);
-            joining_now.set();
-            let error = joined.join().unwrap_err();
-            *outcome.lock().unwrap() = Some(error);
-        }
+    let (told, waits, handle) = (outcome.clone(), release.clone(), rt.handle());
+    let joining = spawn(move || {
+        let parks = move || handle.metrics().workers.iter().map(|w| w.parks).sum::<u64>();
+        let joined = spawn(move || ignore_cancellation(|| waits.wait()).unwrap().unwrap());
+        // Started, so that it is not called in place.
+        give_way_until(|| parks() > before);
+        joining_now.set();
+        *told.lock().unwrap() = Some(joined.join().unwrap_err());
     });
     give_way_until(|| joining_now.get() && common::parks(rt) >= before + 2);
     drop(joining);
@@ -63,9 +60,7 @@ fn join_of_a_dropped_task(rt: &Runtime) -> JoinError {
 
 #[test]
 fn a_join_is_cut_short_when_the_joining_task_is_cancelled_and_cancels_the_joined() {
-    with_each(|rt| {
-        assert!(rt.block_on(|| join_of_a_dropped_task(rt)).is_cancelled());
-    });
+    in_task(|rt| assert!(join_of_a_dropped_task(rt).is_cancelled()));
 }
 
 /// Joins a child that cancels its caller and then ends with 7.
@@ -116,33 +111,32 @@ const JOINS: [(&str, Joins); 8] = [
 
 #[test]
 fn a_task_that_ends_during_the_join_of_a_cancelled_caller_gives_its_value() {
-    common::with(&[1], |rt| {
+    in_task_with(&[1], |_| {
         for (how, joins) in JOINS {
             let joining = move || {
                 let joined = joins(cancel_handle());
                 assert_eq!(joined.map_err(|error| error.to_string()), Ok(7), "{how}");
                 assert!(yield_now().is_err(), "{how}");
             };
-            rt.block_on(|| spawn(joining).join().unwrap());
+            spawn(joining).join().unwrap();
         }
     });
 }
 
 #[test]
 fn a_task_that_panics_during_the_join_of_a_cancelled_caller_gives_its_panic() {
-    common::with(&[1], |rt| {
+    in_task_with(&[1], |_| {
         let joining = || {
             let caller = cancel_handle();
             let child = spawn(move || {
                 yield_now().unwrap();
                 caller.cancel("enough");
-                std::panic::resume_unwind(Box::new("the child"));
+                resume_unwind(Box::new("the child"));
             });
             yield_to(&child).unwrap();
             child.join().unwrap_err().to_string()
         };
-        let told = rt.block_on(|| spawn(joining).join().unwrap());
-        assert_eq!(told, "the task panicked: the child");
+        assert_eq!(spawn(joining).join().unwrap(), "the task panicked: the child");
     });
 }
 
@@ -171,17 +165,15 @@ fn a_join_that_begins_after_the_cancel_of_its_caller_is_refused_and_drops_the_va
     });
 }
 
-/// The join of a local task is cut short when that has returned, and has a child left: its value is dropped by the join, at home, and the destructor
-/// gives way until the child has ended.
+/// The join of a local task is cut short when the task has returned and has a child left. The join
+/// drops its value at home, and the destructor gives way until the child has ended.
 #[test]
 fn the_value_of_a_local_task_that_ends_while_its_join_drops_it_is_dropped_once() {
     struct Value(Rc<Cell<u32>>);
     impl Drop for Value {
         fn drop(&mut self) {
             self.0.set(self.0.get() + 1);
-            for _ in 0..10 {
-                let _ = shield(Duration::from_secs(1), yield_now);
-            }
+            (0..10).for_each(|_| drop(shield(Duration::from_secs(1), yield_now)));
         }
     }
     in_task(|_| {
@@ -198,7 +190,7 @@ fn the_value_of_a_local_task_that_ends_while_its_join_drops_it_is_dropped_once()
                 .detach();
                 Value(theirs)
             });
-            // One that is given is not dropped by the test.
+            // A value that is given is not dropped by the test.
             local.join().map(std::mem::forget).is_ok()
         });
         let given = joining.join().unwrap();
@@ -221,7 +213,7 @@ fn a_value_is_in_the_caller_s_hand_or_dropped_whenever_the_cancel_comes() {
                         });
                         let _ = yield_to(&child);
                         match child.join() {
-                            Ok(_) => drop(kept.up()),
+                            Ok(_) => kept.up(),
                             Err(error) => assert!(error.is_cancelled(), "{error}"),
                         }
                     });
@@ -235,7 +227,7 @@ fn a_value_is_in_the_caller_s_hand_or_dropped_whenever_the_cancel_comes() {
     });
 }
 
-/// What a panic carries is `Send`, and nothing more is asked of it.
+/// The payload of a panic is `Send`, and need not be `Sync`.
 #[test]
 fn an_error_with_a_panic_is_shared_by_threads_and_lends_only_what_may_be_shared() {
     with_each(|rt| {

@@ -1,5 +1,5 @@
-//! Tasks from their spawn to their end: values, panics and handles, and parents that end after their
-//! children.
+//! Tasks from their spawn to their end: values, panics and handles, and parents that end after
+//! their children.
 
 use crate::common::mpsc::channel;
 use crate::common::{
@@ -108,7 +108,8 @@ enum Leaves {
     JoinedByParent,
 }
 
-/// Checks which captures, locals and results of children are dropped when their parent's join returns.
+/// Checks which captures, locals and results of children are dropped when their parent's join
+/// returns.
 fn dropped_at_parents_end(how: Leaves) {
     let all = [(); 3].map(|()| Drops::new());
     let [captures, locals, results] = all.clone();
@@ -194,7 +195,7 @@ fn an_unscoped_task_outlives_the_one_that_spawned_it() {
 
 static BOUND: TaskLocal<u8> = TaskLocal::new();
 
-/// What a destructor finds: the task, what is bound, and what a call of `scope` says.
+/// The findings of a destructor: the task, the bound value, and the panic of a call of `scope`.
 type Found = (Option<TaskId>, Option<u8>, String);
 
 /// A result whose destructor looks around.

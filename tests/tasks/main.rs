@@ -1,4 +1,5 @@
-//! Tasks: how they begin, where they run, what they borrow and inherit, and how they end; each module is about one of it.
+//! Tasks: how they begin, where they run, what they borrow and inherit, and how they end. Each
+//! module is about one of these.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! Joins of children that need a stack of their own: the joining task parks, the child is started on
-//! another coroutine of the same worker.
+//! Joins of children that need a stack of their own: the joining task parks, the child is started
+//! on another coroutine of the same worker.
 
 use crate::common::drops::Drops;
 use crate::common::mpsc::channel;

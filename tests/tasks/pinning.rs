@@ -1,5 +1,5 @@
-//! The thread rule: a task may start on any worker, and once started it never sees another thread. Tasks
-//! that were spawned as migratable do move.
+//! The thread rule: a task may start on any worker, and once started it never sees another thread.
+//! Tasks that were spawned as migratable do move.
 
 use crate::common::thread::{ThreadId, current};
 use crate::common::{
@@ -227,7 +227,8 @@ fn the_result_of_a_local_task_is_dropped_at_home_although_its_last_child_ends_el
                     returned.set();
                     TellsThread { dropped, _not_send: PhantomData }
                 });
-                // While this task runs here the local one does not: it has returned, and its child is left.
+                // While this task runs here the local one does not: it has returned, and its child
+                // is left.
                 returned.wait();
                 if detached {
                     local.detach()
@@ -264,8 +265,8 @@ fn migratable_tasks_move_under_load_and_lose_nothing() {
                         }
                         (sum, threads.len())
                     };
-                    // SAFETY: over its suspensions it holds numbers and a set, and it reads the thread's
-                    // identity in a function of its own.
+                    // SAFETY: over its suspensions it holds numbers and a set, and it reads the
+                    // thread's identity in a function of its own.
                     unsafe { spawn_migratable(body) }
                 })
                 .collect();

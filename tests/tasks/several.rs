@@ -229,7 +229,7 @@ fn an_iterator_that_panics_leaves_no_task_behind() {
 }
 
 #[test]
-fn they_nest_and_race_with_each_other() {
+fn all_fail_fast_and_any_nest_and_race_with_each_other() {
     with_own(|rt| {
         let drops = &Drops::new();
         rt.block_on(|| {
@@ -260,9 +260,9 @@ fn they_nest_and_race_with_each_other() {
     });
 }
 
-/// They can be used from a scope's tasks, and borrow.
+/// From the tasks of a scope, too.
 #[test]
-fn they_borrow_from_the_caller() {
+fn all_and_any_borrow_from_the_caller() {
     in_task(|_| {
         let mut numbers = [1, 2, 3];
         scope(|s| drop(s.spawn(|| all(numbers.iter_mut().map(|n| || *n *= 2)))));

@@ -1,7 +1,7 @@
 //! `spawn_now`: the child has begun when the call returns.
 
 use crate::common::{
-    self, Count, Drops, in_task, in_task_with, panic_of, runtime, scaled_in_debug, within,
+    self, Count, Drops, in_task, in_task_with, join_all, panic_of, runtime, scaled_in_debug, within,
 };
 use cygnet::{JoinError, Runtime, no_suspend, park, scope, spawn, spawn_now, unparker, yield_now};
 
@@ -9,15 +9,14 @@ use cygnet::{JoinError, Runtime, no_suspend, park, scope, spawn, spawn_now, unpa
 fn the_child_has_begun_on_this_thread_when_the_call_returns() {
     in_task(|_| {
         for n in 0..scaled_in_debug(1_000) {
-            let begun = Count::new();
-            let (seen, here) = (begun, common::thread::current().id());
+            let (begun, here) = (Count::new(), common::thread::current().id());
             let child = spawn_now(move || {
                 assert_eq!(common::thread::current().id(), here);
-                seen.up();
+                begun.up();
                 if n % 2 == 0 {
                     yield_now().unwrap();
                 }
-                seen.up();
+                begun.up();
                 n
             });
             assert_eq!(begun.get(), 2 - usize::from(n % 2 == 0));
@@ -31,22 +30,19 @@ fn the_child_has_begun_on_this_thread_when_the_call_returns() {
 fn the_caller_goes_on_before_others_that_are_ready() {
     in_task_with(&[1], |_| {
         let others = Count::new();
-        let tasks: Vec<_> = (0..10)
-            .map(|_| {
-                spawn_now(move || {
-                    yield_now().unwrap();
-                    others.up();
-                })
-            })
-            .collect();
+        let body = move || {
+            yield_now().unwrap();
+            others.up();
+        };
+        let tasks = [(); 10].map(|()| spawn_now(body));
         assert_eq!(others.get(), 0);
-        tasks.into_iter().for_each(|task| task.join().unwrap());
+        join_all(tasks);
         assert_eq!(others.get(), 10);
     });
 }
 
 #[test]
-fn a_child_that_parks_is_woken_by_its_parent() {
+fn a_child_that_parks_is_woken_and_its_panic_is_its_join_s() {
     in_task(|_| {
         let (give, given) = common::mpsc::channel();
         let child = spawn_now(move || {
@@ -56,15 +52,8 @@ fn a_child_that_parks_is_woken_by_its_parent() {
         });
         given.try_recv().unwrap().unpark();
         assert_eq!(child.join().unwrap(), 7);
-    });
-}
-
-#[test]
-fn a_panic_of_the_child_is_its_join_s_and_not_the_caller_s() {
-    in_task(|_| {
-        let child = spawn_now(|| panic!("at once"));
-        let joined: Result<(), _> = child.join();
-        assert!(joined.unwrap_err().is_panic());
+        let panics: cygnet::Task<()> = spawn_now(|| panic!("at once"));
+        assert!(panics.join().unwrap_err().is_panic());
     });
 }
 
@@ -97,7 +86,7 @@ fn open_joins_of_the_caller_and_chains_of_such_children_do_no_harm() {
 }
 
 #[test]
-fn inside_no_suspend_it_panics_and_outside_a_task_too() {
+fn inside_no_suspend_and_outside_a_task_spawn_now_panics() {
     in_task_with(&[1], |_| {
         let text = panic_of(|| no_suspend(|| drop(spawn_now(|| ()))));
         assert!(text.contains("no_suspend"), "{text}");
@@ -107,13 +96,13 @@ fn inside_no_suspend_it_panics_and_outside_a_task_too() {
 }
 
 #[test]
-fn in_the_middle_of_an_unwinding_and_without_a_stack_it_is_spawned_as_any_other() {
+fn while_unwinding_and_without_a_stack_the_child_is_spawned_as_any_other() {
     struct Spawns(Count);
     impl Drop for Spawns {
         fn drop(&mut self) {
-            let ended = self.0.clone();
+            let ended = self.0;
             spawn_now(move || ended.up()).detach();
-            assert_eq!(self.0.get(), 0);
+            assert_eq!(ended.get(), 0);
         }
     }
     within(|| {

@@ -1,6 +1,8 @@
 //! Task-locals: values that belong to a task for the extent of a call, and that children inherit.
 
-use crate::common::{self, Count, Drops, Mutex, in_task, in_task_and_many, panic_of, with_each};
+use crate::common::{
+    self, Count, Drops, Mutex, in_task, in_task_and_many, join_all, panic_of, with_each,
+};
 use cygnet::{TaskLocal, blocking, scope, spawn, unparker, yield_now};
 use std::sync::Arc;
 
@@ -52,22 +54,16 @@ fn two_task_locals_of_one_type_are_two() {
 #[test]
 fn children_inherit_what_was_bound_when_they_were_spawned_wherever_they_run() {
     in_task_and_many(|_| {
-        let tasks: Vec<_> = (0..100)
-            .map(|i| {
-                NUMBER.scope(i, || {
-                    spawn(move || {
-                        yield_now().unwrap();
-                        let grandchild = spawn(number);
-                        (number(), grandchild.join().unwrap())
-                    })
-                })
-            })
-            .collect();
+        let body = || {
+            yield_now().unwrap();
+            let grandchild = spawn(number);
+            (number(), grandchild.join().unwrap())
+        };
+        let tasks: Vec<_> = (0..100).map(|i| NUMBER.scope(i, || spawn(body))).collect();
         // The parent's binding has ended, the children's have not.
         assert_eq!(number(), None);
-        for (i, task) in tasks.into_iter().enumerate() {
-            assert_eq!(task.join().unwrap(), (Some(i as u64), Some(i as u64)));
-        }
+        let numbers = join_all(tasks);
+        assert!(numbers.into_iter().eq((0..100).map(|i| (Some(i), Some(i)))));
     });
 }
 
@@ -92,22 +88,19 @@ fn a_child_s_binding_is_not_seen_by_its_parent_nor_by_a_sibling_on_the_same_work
     in_task(|_| {
         NUMBER.scope(1, || {
             let bound = Count::new();
-            let tasks: Vec<_> = (10..20)
-                .map(|i| {
-                    spawn(move || {
-                        assert_eq!(number(), Some(1));
-                        NUMBER.scope(i, || {
-                            bound.up();
-                            bound.wait(10);
-                            assert_eq!(number(), Some(i));
-                        });
-                        assert_eq!(number(), Some(1));
-                    })
-                })
-                .collect();
+            let binds = move |i| {
+                assert_eq!(number(), Some(1));
+                NUMBER.scope(i, || {
+                    bound.up();
+                    bound.wait(10);
+                    assert_eq!(number(), Some(i));
+                });
+                assert_eq!(number(), Some(1));
+            };
+            let tasks: Vec<_> = (10..20).map(|i| spawn(move || binds(i))).collect();
             bound.wait(10);
             assert_eq!(number(), Some(1));
-            tasks.into_iter().for_each(|task| task.join().unwrap());
+            join_all(tasks);
         });
     });
 }
@@ -125,22 +118,12 @@ fn a_child_that_is_called_in_place_sees_its_own_bindings_only() {
 }
 
 #[test]
-fn a_panic_ends_a_binding() {
+fn a_binding_ends_with_a_panic_and_is_not_seen_outside_of_tasks() {
     in_task(|_| {
         assert_eq!(panic_of(|| NUMBER.scope(1, || panic!("bound"))), "bound");
         assert_eq!(number(), None);
+        NUMBER.scope(1, || assert_eq!(blocking(number), None));
     });
-}
-
-#[test]
-fn on_the_thread_of_a_blocking_call_there_is_no_task_and_no_value() {
-    with_each(|rt| {
-        rt.block_on(|| NUMBER.scope(1, || assert_eq!(blocking(number), None)));
-    });
-}
-
-#[test]
-fn binding_outside_a_task_says_what_to_do() {
     assert!(panic_of(|| NUMBER.scope(1, || ())).contains("outside a task"));
 }
 
@@ -166,7 +149,7 @@ fn a_long_chain_of_bindings_is_released_without_recursion() {
         }
     }
     in_task(|_| {
-        // A chain that is longer than the stack is deep: each task adds some.
+        // A chain that is longer than the stack is deep: each task adds twenty bindings.
         fn descend(n: u64) -> u64 {
             if n == 0 {
                 return 0;
@@ -186,17 +169,14 @@ fn a_value_is_dropped_before_the_parent_of_the_last_task_that_has_it_has_ended()
         for in_place in [false, true] {
             let drops = Drops::new();
             let reach = Arc::new(Mutex::new(Vec::new()));
-            let parent = spawn({
-                let (guard, reach) = (drops.guard(), reach.clone());
-                move || {
-                    let child = GUARD.scope(Counted { _guard: guard }, || {
-                        spawn(move || reach.lock().unwrap().push(unparker()))
-                    });
-                    if in_place { child.join().unwrap() } else { child.detach() }
-                }
+            let (guard, reached) = (drops.guard(), reach.clone());
+            let parent = spawn(move || {
+                let body = move || reached.lock().unwrap().push(unparker());
+                let child = GUARD.scope(Counted { _guard: guard }, || spawn(body));
+                if in_place { child.join().unwrap() } else { child.detach() }
             });
             parent.join().unwrap();
-            assert_eq!(drops.count(), 1, "somebody can still reach the task: {in_place}");
+            assert_eq!(drops.count(), 1, "the task can still be reached: {in_place}");
             drop(reach);
         }
     });

@@ -1,5 +1,6 @@
-//! What is said on stderr when something has taken ten seconds: in one test, so that those who take them do so side by side, and in a
-//! module whose name comes first, so that all others run beside it.
+//! Reports on stderr about something that has taken ten seconds. One test has them all, so that
+//! they take these seconds side by side. The name of the module comes first, so that all other
+//! tests run beside it.
 
 use crate::common::rerun::{command, role, run};
 use crate::common::{self, Flag, runtime};
@@ -16,7 +17,7 @@ fn what_has_taken_ten_seconds_is_reported() {
     common::real!("processes of their own");
     match role().as_deref() {
         Some("restricted") => return wait_for_a_stranger_of_the_same_worker(),
-        Some("deaf") => return end_a_runtime_with_one_who_takes_no_notice(),
+        Some("deaf") => return end_a_runtime_with_a_deaf_task(),
         _ => {}
     }
     std::thread::scope(|threads| {
@@ -57,8 +58,8 @@ fn wait_for_a_stranger_of_the_same_worker() {
     });
 }
 
-/// The drop of a runtime waits, and says for whom.
-fn end_a_runtime_with_one_who_takes_no_notice() {
+/// The drop of a runtime waits, and names the tasks that it waits for.
+fn end_a_runtime_with_a_deaf_task() {
     let rt = runtime(1);
     let (give, given) = channel();
     rt.spawn(move || {

@@ -1,5 +1,5 @@
-//! Timers, cancels and fresh tasks come to their turn beside tasks that compute and only check in: by
-//! `checkpoint`, at the ends of chunks, or with the values of channels.
+//! Timers, cancels and fresh tasks come to their turn beside tasks that compute and only check in:
+//! by `checkpoint`, at the ends of chunks, or with the values of channels.
 
 use crate::common::{self, Count, Flag, in_task, in_task_with, with};
 use cygnet::sync::bounded;
@@ -155,9 +155,9 @@ fn all_fresh_tasks_begin_beside_a_loop_of_checkpoints() {
     });
 }
 
-/// Runs a loop whose first items compute on this thread alone, deep in a recursion: the other workers
-/// soon have nothing to do and ask for work, and there is no room for forks. Ends early when the flag
-/// is set.
+/// Runs a loop whose first items compute on this thread alone, deep in a recursion: the other
+/// workers soon have nothing to do and ask for work, and there is no room for forks. Ends early
+/// when the flag is set.
 fn loop_that_cannot_fork(until: Flag) {
     #[inline(never)]
     fn deep(f: impl FnOnce()) {
@@ -191,8 +191,8 @@ fn a_fresh_local_task_begins_beside_a_parallel_loop_that_cannot_fork() {
     });
 }
 
-/// The second half of a join in progress would lie on a stack of its own for nothing, where no other
-/// worker could take it.
+/// The second half of a join in progress would lie on a stack of its own for nothing, where no
+/// other worker could take it.
 #[test]
 fn the_second_half_of_a_join_does_not_begin_at_a_checkpoint() {
     common::real!("it takes milliseconds, and a step of a simulation ten nanoseconds");
@@ -205,7 +205,8 @@ fn the_second_half_of_a_join_does_not_begin_at_a_checkpoint() {
         }
         switches() - before
     }
-    // A task that has yielded once turns the second half into a task, as others may have to wait for it.
+    // A task that has yielded once turns the second half into a task, as others may have to wait
+    // for it.
     let ways: [(&str, fn() -> u64); 2] = [
         ("in the forking task", switches),
         ("in a child that the forking task has called on its own stack", || {

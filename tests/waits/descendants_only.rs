@@ -345,7 +345,8 @@ fn workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector() {
                 let early = ran.get();
                 (0..workers).for_each(|_| told.recv().unwrap().unpark());
                 assert_eq!(early, 0);
-                // A worker that looked all the time would use 500. In an emulator a look takes long.
+                // A worker that looked all the time would use 500. In an emulator a look takes
+                // long.
                 let most = Duration::from_millis(if common::emulated() { 400 } else { 150 });
                 assert!(used < most, "{workers} workers: {used:?}");
                 eventually("the strangers run", || ran.get() == 3);

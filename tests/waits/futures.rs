@@ -102,7 +102,8 @@ impl Wake for Asks {
 #[test]
 fn a_waker_is_called_in_the_name_of_no_task() {
     with_each(|rt| {
-        // A task that waits while the other ends on the same worker must not be taken for the caller.
+        // A task that waits while the other ends on the same worker must not be taken for the
+        // caller.
         let (tell, told) = channel();
         let bystander = rt.spawn(move || {
             tell.send(unparker()).unwrap();

@@ -1,4 +1,4 @@
-//! What a group makes of members that hand on a cancel with `?`.
+//! Groups whose members hand on a cancel with `?`.
 
 use crate::common::mpsc::channel;
 use crate::common::{Count, Flag, with_each};
@@ -74,7 +74,7 @@ fn a_member_that_hands_on_another_cancel_than_that_of_its_group_has_failed() {
     });
 }
 
-/// The task that has the group ignores the cancel from above it, which so is none of the group's.
+/// The task that has the group ignores the cancel from above it, so that cancel is not the group's.
 #[test]
 fn a_member_that_hands_on_a_cancel_that_is_ignored_above_its_group_has_failed() {
     with_each(|rt| {

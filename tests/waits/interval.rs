@@ -127,8 +127,8 @@ fn a_cancel_races_a_tick_and_takes_none_away() {
                 let taken: Vec<_> = std::iter::from_fn(|| ticks.tick().ok()).collect();
                 (taken, ticks)
             });
-            // The first task. If a later one has not started the interval is gone with it. Where the
-            // machine is slow none of them need ever wait: each tick is late.
+            // The first task. If a later one has not started the interval is gone with it. Where
+            // the machine is slow none of them need ever wait: each tick is late.
             eventually("it has begun", || begun.get());
             common::compute(round * 13 % 400);
             task.cancel("now");

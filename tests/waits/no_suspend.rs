@@ -81,7 +81,8 @@ fn the_result_of_a_started_task_whose_join_was_refused_is_dropped() {
     });
 }
 
-/// A child that was spawned before the section is none of its tasks, though the same task has spawned it.
+/// A child that was spawned before the section is none of its tasks, though the same task has
+/// spawned it.
 #[test]
 fn what_was_spawned_before_the_section_is_not_called_inside() {
     in_task(|_| {

@@ -1,5 +1,5 @@
-//! Sleeping workers are woken while others compute: for tasks from outside, and for those that a busy
-//! worker has spawned.
+//! Sleeping workers are woken while others compute: for tasks from outside, and for tasks that a
+//! busy worker has spawned.
 
 use crate::common::{
     self, Count, Flag, eventually, join_all, proc, scaled, scaled_in_debug, within,
@@ -17,7 +17,7 @@ fn with_named(name: &str, show: impl Fn(&Runtime) + Sync) {
     }
 }
 
-/// Waits until so many of the workers' threads sleep.
+/// Waits until at least `sleepers` of the workers' threads sleep.
 fn await_sleepers(name: &str, sleepers: usize) {
     // An emulator's threads have states of their own.
     if !common::emulated() {

@@ -1,4 +1,4 @@
-//! What the halves give back, borrow, and wait for.
+//! The results of the halves, their borrows, and their waits.
 
 use super::fib;
 use crate::common::{

@@ -1,5 +1,5 @@
-//! `join`: both halves run once each and to their end, whichever worker runs the second, and whatever either
-//! of them borrows, throws or waits for.
+//! `join`: both halves run once each and to their end, whichever worker runs the second, and
+//! whatever either of them borrows, throws or waits for.
 
 mod depth;
 mod endings;

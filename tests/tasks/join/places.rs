@@ -172,8 +172,8 @@ fn open_forks_go_along_with_a_task_that_changes_workers() {
             rt.block_on(|| {
                 let tasks = (0..20).map(|_| {
                     let body = move || nested(DEPTH, called, moved);
-                    // SAFETY: over its suspensions it holds numbers and references to atomics, and it reads the
-                    // thread's identity in a function of its own.
+                    // SAFETY: over its suspensions it holds numbers and references to atomics, and
+                    // it reads the thread's identity in a function of its own.
                     unsafe { spawn_migratable(body) }
                 });
                 join_all(tasks);

@@ -1,5 +1,5 @@
-//! The ends of a `select!` without a winner: a cancel, a time limit, a panic, or a place where nothing may
-//! wait.
+//! The ends of a `select!` without a winner: a cancel, a time limit, a panic, or a place where
+//! nothing may wait.
 
 use super::waiting;
 use crate::common::{Drops, eventually, in_task, mpsc, panic_of, runtime, with, with_each, within};

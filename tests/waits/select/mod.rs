@@ -1,4 +1,4 @@
-//! `select!`: which branch, in which order, what becomes of the others, and its ends.
+//! `select!`: which branch wins, in which order, what happens to the others, and its ends.
 
 mod ends;
 mod storm;
@@ -298,13 +298,13 @@ fn a_select_has_many_forms() {
     assert_eq!(select! { mut x = ready(1) => { x += 1; x } }, Ok(2));
     assert_eq!(select! { Ok(x) | Err(x) = ready(Ok::<_, i32>(4)) => x }, Ok(4));
     assert_eq!(select! { _ = ready(()), if b.is_none() => 1, else => 2, }, Ok(2));
-    // What is disabled is not evaluated.
+    // A disabled branch is not evaluated.
     let none: Option<std::future::Ready<u8>> = std::hint::black_box(None);
     assert_eq!(select! { x = none.unwrap(), if none.is_some() => x, else => 2 }, Ok(2));
     assert_eq!(select! { x = { a += 1; ready(a) } => x }, Ok(1));
-    // What an expression borrows for the moment.
+    // A temporary value that the expression borrows.
     assert_eq!(select! { x = length(&String::from("text")) => x }, Ok(4));
-    // Names of the caller's, and those of the macro's own.
+    // Names of the caller's that the macro uses too.
     let (chosen, output, rest) = (1, 2, 3);
     assert_eq!(select! { _ = ready(()) => chosen + output + rest }, Ok(6));
 

@@ -1,5 +1,5 @@
-//! A storm: tasks and threads that select, over channels of each kind and an event, with cancels. All that
-//! was sent was received, and no waiter is left in a list.
+//! A storm: tasks and threads that select, over channels of each kind and an event, with cancels.
+//! All that was sent was received, and no waiter is left in a list.
 
 use super::waiting;
 use crate::common::{self, Count, Random, runtime, scaled_in_debug, within};
@@ -109,8 +109,8 @@ fn what_was_sent_was_received_and_no_waiter_is_left() {
             storm.senders.iter().for_each(Sender::close);
             receiving.into_iter().for_each(|task| drop(task.join()));
             receivers.into_iter().for_each(|thread| thread.join().unwrap());
-            // A receiver that is cancelled with a value promised to it leaves that where it is. The others may
-            // have been told by then that the channel is closed.
+            // A receiver that is cancelled with a value promised to it leaves that where it is. The
+            // others may have been told by then that the channel is closed.
             let left: u64 = storm.receivers.iter().flat_map(Receiver::try_iter).sum();
             assert_eq!(storm.sent.get(), storm.received.get() + left as usize);
             for (sender, receiver) in storm.senders.iter().zip(&storm.receivers) {

@@ -11,7 +11,8 @@ use std::time::Duration;
 /// So long that no test waits for it.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// In simulation a step takes ten nanoseconds, and who computes takes some hundred thousand in three milliseconds.
+/// In simulation a step takes ten nanoseconds: computing for three milliseconds takes some hundred
+/// thousand steps.
 fn short() -> Duration {
     Duration::from_micros(if in_simulation() { 300 } else { 3_000 })
 }
@@ -20,8 +21,8 @@ fn reason<T>(result: Result<T, cygnet::Cancelled>) -> Reason {
     result.err().expect("it is cancelled").reason().clone()
 }
 
-/// Calls `test` with a short time, and with a longer one as long as it says that it did not come in time to where it was to
-/// be: other processes may have had the processor.
+/// Calls `test` with a short time, and with longer ones until it returns true. It returns false if
+/// it was late, as other processes may have had the processor.
 fn with_enough_time(mut test: impl FnMut(Duration) -> bool) {
     let mut time = short();
     while !test(time) {

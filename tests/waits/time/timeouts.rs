@@ -176,7 +176,8 @@ fn blocks_until_a_hook_tells() -> bool {
     late.unwrap_err().into_inner() == Err(RecvTimeoutError::Disconnected)
 }
 
-/// The worker that looks for work when the timer is set finds a long task, and a third one is asleep.
+/// The worker that looks for work when the timer is set finds a long task, and a third one is
+/// asleep.
 #[test]
 fn a_timer_that_is_set_while_another_worker_searches_is_seen_to() {
     with(&[3, 8], |rt| {
@@ -293,8 +294,8 @@ fn a_timeout_counts_below_a_task_that_ignores_an_earlier_one() {
                 while begun.get() < 2 && yield_now().is_ok() {}
                 ignore_cancellation(|| (sleeps.join().unwrap(), asks.join().unwrap())).ok()
             });
-            // Unless the first limit passed before it was ignored, or the third while the task was kept
-            // from running.
+            // Unless the first limit passed before it was ignored, or the third while the task was
+            // kept from running.
             late.unwrap_err().into_inner() == Some((false, true))
         });
     });

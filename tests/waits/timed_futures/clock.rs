@@ -1,5 +1,5 @@
-//! A worker looks at the clock whatever the workers do: workers that rest get up, and workers that are busy
-//! look, or are seen to by one that rests.
+//! A worker looks at the clock whatever the workers do: workers that rest get up, and workers that
+//! are busy look, or are seen to by one that rests.
 
 use super::{LONG, SHORT};
 use crate::common::mpsc::{Receiver, channel};
@@ -80,8 +80,8 @@ fn calling(f: impl Fn() + Send + Sync + 'static) -> Waker {
     Waker::from(Arc::new(Calling(f)))
 }
 
-/// Foreign code that takes its time: it waits for what others are to do meanwhile. If the clock is left to
-/// it, they never do.
+/// Foreign code that takes its time: it waits for what others are to do meanwhile. If the clock is
+/// left to it, they never do.
 #[derive(Clone)]
 struct Slow {
     others: Arc<Mutex<Receiver<()>>>,
@@ -139,8 +139,8 @@ fn the_watching_worker_hands_that_on_before_it_calls_a_slow_waker() {
 /// The other timer was set before. A hook is as foreign as a waker.
 #[test]
 fn the_watching_worker_hands_that_on_before_it_calls_a_hook() {
-    /// False if the hook came too late: a timer that is due by then may have been taken out together with
-    /// the hook, and comes after it.
+    /// False if the hook came too late: a timer that is due by then may have been taken out
+    /// together with the hook, and comes after it.
     fn in_time(rt: &Runtime, time: Duration) -> bool {
         let (tell, others) = channel();
         let slow = Slow::new(others);

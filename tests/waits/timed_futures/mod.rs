@@ -1,5 +1,5 @@
-//! Futures that wait for a time: on any executor, set from anywhere, in every state of theirs and of their
-//! runtime.
+//! Futures that wait for a time: on any executor, set from anywhere, in every state of theirs and
+//! of their runtime.
 
 mod clock;
 mod ends;
@@ -141,7 +141,8 @@ fn a_reset_brings_a_sleep_forward_puts_it_off_and_revives_it() {
         sleep.as_mut().reset(now() + SHORT);
         let _ = poll(sleep.as_mut(), &waker);
         sleep.as_mut().reset(now() + LONG);
-        // If it has fired before that, the worker that has taken the waker out may call it a moment later.
+        // If it has fired before that, the worker that has taken the waker out may call it a moment
+        // later.
         eventually("the waker is dropped", || Arc::strong_count(&counting) == 2);
         let wakes = counting.wakes();
         assert!(poll(sleep.as_mut(), &waker).is_pending());
@@ -242,7 +243,8 @@ fn a_timer_calls_a_waker_in_the_name_of_no_task_and_the_waker_may_panic() {
     });
 }
 
-/// Polls a first sleep, drops a second one, and sets a third one, when it is called and when it is dropped.
+/// Polls a first sleep, drops a second one, and sets a third one, when it is called and when it is
+/// dropped.
 struct Uses(Mutex<Vec<Pin<Box<Sleep>>>>, Handle, Count);
 
 impl Uses {
