@@ -1,9 +1,8 @@
-//! What the integration tests share: a watchdog, tests in simulation, numbers that shrink where the
-//! machine is slow, a test in a process of its own, and a view of the process as the system sees
-//! it.
+//! Shared by the integration tests: a watchdog, tests in simulation, numbers that shrink where the
+//! machine is slow, tests in processes of their own, and the process as the system sees it.
 //!
-//! A test starts its threads, waits and reads the clock by what is here (`thread`, `mpsc`,
-//! `Barrier`, `Mutex`, `now`): these are the real things, but in simulation the simulated ones.
+//! A test starts threads, waits and reads the clock by `thread`, `mpsc`, `Barrier`, `Mutex` and
+//! `now` of this module. They are the real ones, and in simulation the simulated ones.
 
 #![allow(dead_code, unused_imports)] // no program of tests uses all of it
 
@@ -24,6 +23,9 @@ pub(crate) use calls::Calls;
 pub(crate) use drops::Drops;
 pub(crate) use random::Random;
 pub(crate) use shared::{Count, Flag};
+pub(crate) use waiters::{
+    LONG, MOMENT, block_on, own, poll_once, queued, until_waiting, waiting, waits,
+};
 
 #[cfg(feature = "sim")]
 pub(crate) use cygnet::sim::{now, thread};
@@ -125,13 +127,13 @@ pub(crate) fn in_task(show: impl Fn(&Runtime) + Sync) {
     in_task_with(&WORKERS, show);
 }
 
-/// As `in_task`, and with a great many workers.
+/// Like `in_task`, and with very many workers.
 pub(crate) fn in_task_and_many(show: impl Fn(&Runtime) + Sync) {
     in_task_with(&WORKERS, &show);
     in_task_with(&[MANY], show);
 }
 
-/// As `in_task`, with these numbers of workers.
+/// Like `in_task`, with these numbers of workers.
 pub(crate) fn in_task_with(workers: &[usize], show: impl Fn(&Runtime) + Sync) {
     with_all(workers, &|rt| rt.block_on(|| show(rt)));
 }
@@ -144,7 +146,7 @@ pub(crate) fn with_own(show: impl Fn(Runtime) + Sync) {
     }
 }
 
-/// Not generic, so that the programs of tests compile faster.
+/// Not generic: the test programs take long enough to compile.
 fn with_all(workers: &[usize], show: &(dyn Fn(&Runtime) + Sync)) {
     #[cfg(feature = "sim")]
     if simulated::wanted() && !simulated::inside() {
@@ -241,7 +243,7 @@ pub(crate) fn yields(n: usize) {
     (0..n).for_each(|_| cygnet::yield_now().unwrap());
 }
 
-/// On a thread: waits until `so` returns true, by looking again and again.
+/// On a thread: waits for a condition that is not announced.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut so: impl FnMut() -> bool) {
     let start = now();
@@ -263,12 +265,12 @@ pub(crate) fn join_all<T: Send>(tasks: impl IntoIterator<Item = Task<T>>) -> Vec
     tasks.into_iter().map(|task| task.join().unwrap()).collect()
 }
 
-/// The payload of the panic of `f`, if there was one.
+/// The payload of the panic of `f`, if it panics.
 pub(crate) fn payload_of(f: impl FnOnce()) -> Option<Box<dyn std::any::Any + Send>> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).err()
 }
 
-/// The text of a panic's payload.
+/// The text of a panic.
 pub(crate) fn text(payload: &(dyn std::any::Any + Send)) -> &str {
     payload
         .downcast_ref::<&'static str>()
@@ -286,8 +288,8 @@ pub(crate) fn panic_of<R>(f: impl FnOnce() -> R) -> String {
     }
 }
 
-/// A turn of a loop that waits for another thread without giving way to it. In simulation others
-/// have the one processor meanwhile, and time passes.
+/// A turn of a loop that waits for another thread without yielding to it. In simulation other
+/// threads run meanwhile, and time passes.
 pub(crate) fn spin_loop() {
     #[cfg(feature = "sim")]
     if simulated::inside() {
