@@ -37,7 +37,7 @@
 //! child's guards. A child without guards delays nothing.
 //!
 //! The names and signatures are those of the crate [swansong](https://docs.rs/swansong/0.3.7) 0.3,
-//! so its users change only a `use` line. docs/shutdown.md lists the differences.
+//! so its users change only a `use` line. docs/spec/shutdown.md lists the differences.
 
 mod completion;
 mod guard;

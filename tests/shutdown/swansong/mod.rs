@@ -1,4 +1,4 @@
-//! Graceful shutdown, statement by statement: docs/shutdown.md has the table.
+//! Graceful shutdown: the sentences of docs/spec/shutdown.md.
 
 mod collecting;
 mod corrected;
@@ -108,71 +108,4 @@ impl Start {
             common::spin_loop();
         }
     }
-}
-
-/// Runs `each` on `threads` other threads, and `own` on this one. All begin at the same moment.
-fn race<R>(threads: usize, each: impl Fn(usize) + Sync, own: impl FnOnce() -> R) -> R {
-    let start = Start::of(threads + 1);
-    common::thread::scope(|s| {
-        let (start, each) = (&start, &each);
-        for n in 0..threads {
-            s.spawn(move || {
-                start.wait();
-                each(n);
-            });
-        }
-        start.wait();
-        own()
-    })
-}
-
-/// Runs `other` on another thread, and `own` on this one. Both begin at the same moment.
-fn beside<A: Send>(other: impl FnOnce() -> A + Send, own: impl FnOnce()) -> A {
-    let (start, mut result) = (Start::of(2), None);
-    common::thread::scope(|s| {
-        s.spawn(|| {
-            start.wait();
-            result = Some(other());
-        });
-        start.wait();
-        own();
-    });
-    result.unwrap()
-}
-
-/// The document and the tests name each other.
-#[test]
-fn the_document_names_every_test_and_its_file() {
-    macro_rules! sources {
-        ($($file:literal)*) => { [$(($file, include_str!(concat!("../", $file)))),*] };
-    }
-    let sources = sources![
-        "interrupt/guarded.rs" "interrupt/io_std.rs" "interrupt/iterators.rs" "interrupt/polls.rs"
-        "swansong/collecting.rs" "swansong/corrected.rs"
-        "swansong/dropping.rs" "swansong/everywhere.rs" "swansong/large.rs" "swansong/lifetime.rs"
-        "swansong/operations.rs" "swansong/ours.rs" "swansong/racing.rs" "swansong/random.rs"
-        "swansong/reentrant.rs" "swansong/tasks.rs" "swansong/tree.rs"
-    ];
-    let mut named = std::collections::BTreeSet::new();
-    for row in
-        include_str!("../../../docs/shutdown.md").lines().filter(|line| line.starts_with("| "))
-    {
-        // A row: the statement, the test, its file, and the difference here.
-        let cells: Vec<_> = row.split(" | ").collect();
-        if let Some(name) = cells.get(1).and_then(|cell| cell.strip_prefix('`')) {
-            let name = name.trim_end_matches('`');
-            let (_, path) = cells[2].split_once("/tests/shutdown/").unwrap();
-            let source = sources.iter().find(|source| source.0 == path.trim_end_matches(')'));
-            let (path, source) = source.unwrap_or_else(|| panic!("no file {path}"));
-            assert!(source.contains(&format!("\nfn {name}(")), "{name} is not in {path}");
-            named.insert(name);
-        }
-    }
-    for (path, source) in sources.iter().filter(|source| source.0.starts_with("swansong/")) {
-        for rest in source.split("#[test]\n").skip(1) {
-            let name = rest.split_once("fn ").unwrap().1.split('(').next().unwrap();
-            assert!(named.contains(name), "{name} of {path} is not in the document");
-        }
-    }
-    assert!(named.len() >= 80, "{} tests: is the document read correctly?", named.len());
 }
