@@ -1,4 +1,4 @@
-//! Every test that a document names has to exist.
+//! Documents name tests and functions; each of these has to be there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -78,6 +78,31 @@ fn every_test_that_a_document_names_is_there() {
         let lost: Vec<_> = lost.map(|named| named.name).collect();
         assert!(lost.is_empty(), "{document} names what is not there: {lost:#?}");
     }
+}
+
+/// Returns whether a walk's step, `path/file.rs::function`, names a function of a file below `root`.
+fn is_a_step(root: &Path, step: &str) -> bool {
+    let Some((file, function)) = step.rsplit_once("::") else { return false };
+    let Ok(text) = fs::read_to_string(root.join(file)) else { return false };
+    ["(", "<"].iter().any(|end| text.contains(&format!("fn {function}{end}")))
+}
+
+#[test]
+fn every_step_of_a_walk_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("docs/architecture.md")).unwrap();
+    let (_, walks) = text.split_once("## Walks").expect("the walks are at the end");
+    let walks: Vec<_> = walks.split("### ").skip(1).collect();
+    assert_eq!(walks.len(), 3);
+    for walk in walks {
+        let listed = walk.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
+        let steps: Vec<_> = listed.map(|line| line.split('`').nth(1).unwrap_or(line)).collect();
+        assert!(steps.len() >= 10, "a walk has {} steps: is it read aright?", steps.len());
+        let lost: Vec<_> = steps.into_iter().filter(|step| !is_a_step(root, step)).collect();
+        assert!(lost.is_empty(), "docs/architecture.md walks to what is not there: {lost:#?}");
+    }
+    assert!(!is_a_step(root, "runtime/spawn.rs::spaw"));
+    assert!(!is_a_step(root, "runtime/nowhere.rs::spawn"));
 }
 
 #[test]
