@@ -1,4 +1,4 @@
-//! Graceful shutdown: the sentences of docs/spec/shutdown.md.
+//! Graceful shutdown, statement by statement: docs/spec/shutdown.md is the contract.
 
 mod collecting;
 mod corrected;
@@ -108,4 +108,34 @@ impl Start {
             common::spin_loop();
         }
     }
+}
+
+/// Runs `each` on `threads` other threads, and `own` on this one. All begin at the same moment.
+fn race<R>(threads: usize, each: impl Fn(usize) + Sync, own: impl FnOnce() -> R) -> R {
+    let start = Start::of(threads + 1);
+    common::thread::scope(|s| {
+        let (start, each) = (&start, &each);
+        for n in 0..threads {
+            s.spawn(move || {
+                start.wait();
+                each(n);
+            });
+        }
+        start.wait();
+        own()
+    })
+}
+
+/// Runs `other` on another thread, and `own` on this one. Both begin at the same moment.
+fn beside<A: Send>(other: impl FnOnce() -> A + Send, own: impl FnOnce()) -> A {
+    let (start, mut result) = (Start::of(2), None);
+    common::thread::scope(|s| {
+        s.spawn(|| {
+            start.wait();
+            result = Some(other());
+        });
+        start.wait();
+        own();
+    });
+    result.unwrap()
 }
