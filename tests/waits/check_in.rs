@@ -120,9 +120,10 @@ fn a_timer_or_task_of_a_plain_thread_is_served_beside_checkpoints() {
 
 #[test]
 fn a_fresh_task_begins_beside_a_task_that_computes() {
-    let global: fn(Flag) = |begun| spawn(move || begun.set()).detach();
-    let local: fn(Flag) = |begun| spawn_local(move || begun.set()).detach();
-    let ways: [(fn(Flag), fn(Flag)); 3] =
+    type Way = fn(Flag);
+    let global: Way = |begun| spawn(move || begun.set()).detach();
+    let local: Way = |begun| spawn_local(move || begun.set()).detach();
+    let ways: [(Way, Way); 3] =
         [(global, call_checkpoint), (local, call_checkpoint), (global, loop_in_chunks)];
     for (spawn, compute) in ways {
         in_task_with(&[1], |_| {
@@ -207,7 +208,8 @@ fn the_second_half_of_a_join_does_not_begin_at_a_checkpoint() {
     }
     // A task that has yielded once turns the second half into a task, as others may have to wait
     // for it.
-    let ways: [(&str, fn() -> u64); 2] = [
+    type Way = fn() -> u64;
+    let ways: [(&str, Way); 2] = [
         ("in the forking task", switches),
         ("in a child that the forking task has called on its own stack", || {
             spawn(switches).join().unwrap()

@@ -56,8 +56,8 @@ fn missed_ticks_come_in_a_burst_delay_the_next_one_or_are_skipped() {
         let (start, mut ticks) = late(MissedTicks::Delay);
         let tick = |ticks: &mut Interval| ticks.tick();
         let awaited = |ticks: &mut Interval| Ok(wait(ticks.tick_async()).unwrap().unwrap());
-        let ways: [(&str, &dyn Fn(&mut Interval) -> Result<Instant, cygnet::Cancelled>); 2] =
-            [("tick", &tick), ("tick_async", &awaited)];
+        type Tick<'a> = &'a dyn Fn(&mut Interval) -> Result<Instant, cygnet::Cancelled>;
+        let ways: [(&str, Tick); 2] = [("tick", &tick), ("tick_async", &awaited)];
         for (how, tick) in ways {
             ticks.reset_at(start);
             let before = common::now();

@@ -168,7 +168,12 @@ fn a_cancel_and_the_end_of_the_runtime_end_a_wait_and_drop_its_future_first() {
 fn a_cancelled_task_does_not_even_poll_and_a_time_limit_ends_its_wait() {
     in_task(|_| {
         let polled = Count::new();
-        let counts = || poll_fn(|_| Poll::Ready(polled.up()));
+        let counts = || {
+            poll_fn(|_| {
+                polled.up();
+                Poll::Ready(())
+            })
+        };
         let late = timeout(Duration::ZERO, || wait(counts()));
         let refused: Result<(), Cancelled> = late.unwrap_err().into_inner();
         assert_eq!(*refused.unwrap_err().reason(), Reason::Deadline);
