@@ -12,7 +12,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 const SHORT: Duration = Duration::from_millis(1);
-/// So long that no test waits for it, nor is late by so much.
+/// Longer than any test waits or is late.
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]

@@ -8,7 +8,7 @@ use crate::common::in_simulation;
 use cygnet::Reason;
 use std::time::Duration;
 
-/// So long that no test waits for it.
+/// Longer than any test waits.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// In simulation a step takes ten nanoseconds: computing for three milliseconds takes some hundred

@@ -21,7 +21,7 @@ use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
 const SHORT: Duration = Duration::from_millis(3);
-/// So long that no test waits for it.
+/// Longer than any test waits.
 const LONG: Duration = Duration::from_secs(3600);
 
 #[test]
