@@ -79,7 +79,7 @@ fn every_test_that_a_document_names_is_there() {
     }
 }
 
-/// Returns whether a walk's step, `path/file.rs::function`, names a function of a file below `root`.
+/// Returns whether a walk's step, `path/file.rs::function`, names a function in a file below `root`.
 fn is_a_step(root: &Path, step: &str) -> bool {
     let Some((file, function)) = step.rsplit_once("::") else { return false };
     let Ok(text) = fs::read_to_string(root.join(file)) else { return false };

@@ -243,7 +243,7 @@ fn the_result_of_a_local_task_is_dropped_at_home_although_its_last_child_ends_el
     });
 }
 
-// --- migratable tasks -----------------------------------------------------------------------------
+// --- migratable tasks --------------------------------------------------------------------------
 
 #[test]
 fn migratable_tasks_move_under_load_and_lose_nothing() {
@@ -335,7 +335,7 @@ fn a_migratable_task_is_told_when_it_is_dropped_and_when_the_runtime_ends() {
     });
 }
 
-// --- balance --------------------------------------------------------------------------------------
+// --- balance -----------------------------------------------------------------------------------
 
 #[test]
 fn started_tasks_are_spread_over_the_workers() {
