@@ -49,7 +49,12 @@ pub(crate) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'stat
 }
 
 /// Removes the memory order from these kinds of operation in this source file, for this test.
+///
+/// # Panics
+/// If there is no such file: nothing would be removed, and a negative control would prove nothing.
 pub(crate) fn plant(file: &'static str, kinds: &'static [Kind]) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    assert!(path.is_file(), "{file} is not a source file, so no fault can be planted in it");
     sow(Plant { file, kinds });
 }
 
