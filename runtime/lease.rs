@@ -37,7 +37,7 @@ use std::sync::Arc;
 /// rt.block_on(|| {
 ///     cygnet::scope(|s| {
 ///         let (lease, seen) = (s.lease(), seen.clone());
-/// A thread unrelated to the runtime.
+///         // A thread unrelated to the runtime.
 ///         std::thread::spawn(move || {
 ///             for _ in 0..10 {
 ///                 let seen = seen.clone();
