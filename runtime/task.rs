@@ -91,12 +91,12 @@ impl<T> Claim<T> {
         // The parts are moved one at a time, as `take_outcome` returns them.
         match outcome {
             Ok(value) => {
-                // SAFETY: the two references were the last ones, and `cold data()` was `None`.
+                // SAFETY: the two references were the last ones, and `cold()` was `None`.
                 unsafe { free_bare(worker, record) };
                 Ok(value)
             }
             Err(failure) => {
-                // SAFETY: the two references were the last ones, and `cold data()` was `None`.
+                // SAFETY: the two references were the last ones, and `cold()` was `None`.
                 unsafe { free_bare(worker, record) };
                 Err(JoinError::from(failure))
             }

@@ -1,3 +1,5 @@
+//! A barrier: a number of parties wait for each other.
+
 use super::after;
 use super::errors::WaitError;
 use crate::scheduler::wait::waiters::{WaitFuture, WaitList, WaitNode, Waitable, Wakes, enter};

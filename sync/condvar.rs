@@ -1,3 +1,5 @@
+//! A condition variable for [`Mutex`](super::Mutex).
+
 use super::after;
 use super::errors::WaitError;
 use super::mutex::{AsyncMutexGuard, MutexGuard};

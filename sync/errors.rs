@@ -1,3 +1,5 @@
+//! The errors of waits.
+
 use crate::runtime::Cancelled;
 use crate::scheduler::wait::interrupted::Interruption;
 use std::error::Error;

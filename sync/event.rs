@@ -1,3 +1,5 @@
+//! An event, which is set or not, and which many wait for.
+
 use super::after;
 use super::errors::WaitError;
 use crate::runtime::is_cancelled;

@@ -1,3 +1,5 @@
+//! A mutex for tasks, threads and futures.
+
 use super::after;
 use super::called::{Calling, EnterCalled};
 use super::errors::WaitError;

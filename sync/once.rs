@@ -1,3 +1,5 @@
+//! A value that is made once: [`OnceCell`] and [`Lazy`].
+
 use super::mutex::Mutex;
 use crate::runtime::Cancelled;
 use crate::shim::const_fn;

@@ -1,3 +1,5 @@
+//! A reader-writer lock for tasks, threads and futures.
+
 use super::after;
 use super::called::EnterCalled;
 use super::errors::WaitError;

@@ -1,3 +1,5 @@
+//! A semaphore: permits for tasks, threads and futures.
+
 use super::after;
 use super::called::EnterCalled;
 use super::errors::WaitError;

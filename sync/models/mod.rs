@@ -1,6 +1,6 @@
 //! Models of waits for the primitives, run by ci/loom.sh. A task of a model is a thread with a wait
 //! word and a processor, which a waker wakes. Its waits repeat the steps of `enter_as_task` in
-//! scheduler/waiters.
+//! scheduler/wait/waiters.
 
 mod rwlock;
 mod semaphore;
