@@ -31,8 +31,8 @@ fn a_wait_below_the_half_mark_runs_its_child_on_the_stack_that_is_there() {
         thread.join().unwrap();
         7
     }
-    type Waits = fn() -> u8;
-    let waits: [(&str, Waits); 4] = [
+    type Waits = (&'static str, fn() -> u8);
+    let waits: [Waits; 4] = [
         ("a join", || spawn(|| 7).join().unwrap()),
         ("block_on", || cygnet::Handle::current().block_on(|| 7)),
         ("a join of a guest that parks", || spawn(parks).join().unwrap()),

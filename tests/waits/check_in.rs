@@ -14,6 +14,9 @@ fn short() -> Duration {
     Duration::from_micros(if common::in_simulation() { 300 } else { 2_000 })
 }
 
+/// Computes until a flag is set.
+type Computes = fn(Flag);
+
 fn call_checkpoint(until: Flag) {
     while !until.get() {
         checkpoint().unwrap();
@@ -36,7 +39,7 @@ fn send_and_receive(room: usize, until: Flag) {
 
 #[test]
 fn a_sleeper_wakes_while_all_workers_compute() {
-    let ways: [fn(Flag); 4] = [
+    let ways: [Computes; 4] = [
         call_checkpoint,
         loop_in_chunks,
         |woken| send_and_receive(4, woken),
@@ -89,7 +92,7 @@ fn a_timeout_of_another_task_ends_beside_a_loop_of_checkpoints() {
 }
 
 /// Keeps the only worker busy by `compute` until a plain thread has used the runtime meanwhile.
-fn a_plain_thread_is_served_beside(compute: fn(Flag), used: fn(&Handle, Flag)) {
+fn a_plain_thread_is_served_beside(compute: Computes, used: fn(&Handle, Flag)) {
     with(&[1], |rt| {
         let (busy, over) = (Flag::new(), Flag::new());
         common::thread::scope(|threads| {
@@ -120,12 +123,11 @@ fn a_timer_or_task_of_a_plain_thread_is_served_beside_checkpoints() {
 
 #[test]
 fn a_fresh_task_begins_beside_a_task_that_computes() {
-    type Way = fn(Flag);
-    let global: Way = |begun| spawn(move || begun.set()).detach();
-    let local: Way = |begun| spawn_local(move || begun.set()).detach();
-    let ways: [(Way, Way); 3] =
-        [(global, call_checkpoint), (local, call_checkpoint), (global, loop_in_chunks)];
-    for (spawn, compute) in ways {
+    let global: fn(Flag) = |begun| spawn(move || begun.set()).detach();
+    let local: fn(Flag) = |begun| spawn_local(move || begun.set()).detach();
+    for (spawn, compute) in
+        [(global, call_checkpoint as Computes), (local, call_checkpoint), (global, loop_in_chunks)]
+    {
         in_task_with(&[1], |_| {
             let begun = Flag::new();
             spawn(begun);
@@ -208,9 +210,8 @@ fn the_second_half_of_a_join_does_not_begin_at_a_checkpoint() {
     }
     // A task that has yielded once turns the second half into a task, as others may have to wait
     // for it.
-    type Way = fn() -> u64;
-    let ways: [(&str, Way); 2] = [
-        ("in the forking task", switches),
+    let ways = [
+        ("in the forking task", switches as fn() -> u64),
         ("in a child that the forking task has called on its own stack", || {
             spawn(switches).join().unwrap()
         }),
