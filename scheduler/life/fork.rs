@@ -227,7 +227,7 @@ fn finish(fork: NonNull<Fork>) {
     // SAFETY: the fork lies in the frame that calls this.
     let fork_ref = unsafe { fork.as_ref() };
     let worker = Worker::current().expect("a join is on a worker");
-    // If `call_second` has tried to pop it already, the pop fails again, and `settle` decides.
+    // `call_second` may have popped the fork already. A second pop stores the same value again.
     // SAFETY: the fork was pushed, and the joins in the first half are over.
     let private =
         unsafe { worker.remote.forks.pop(fork_ref) || worker.remote.forks.settle(fork_ref) };
