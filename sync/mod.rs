@@ -32,6 +32,8 @@
 //! | [`OnceCell`], [`Lazy`] | a value initialised once, by the first caller |
 //! | [`ring`](crate::ring) | rings with items written and read in place, in batches, by stages |
 
+// The protocols of the locks are in `raw_mutex`, `raw_rwlock` and `raw_semaphore`; `called` and
+// `passing` are shared by these, and `holder` is the task, thread or future that holds a lock.
 mod barrier;
 mod broadcast;
 mod called;
