@@ -187,9 +187,10 @@ impl Stack {
 
 /// Tells AddressSanitizer that memory may be accessed again which earlier frames have poisoned.
 #[cfg(cygnet_asan)]
-pub(super) fn unpoison(at: *mut u8, len: usize) {
+pub(crate) fn unpoison(at: *mut u8, len: usize) {
     // SAFETY: the callers pass mapped memory that they own: a stack that is being handed out, a
-    // slab that is about to be unmapped. No live frame lies in it.
+    // slab that is about to be unmapped, or the unused part of a suspended host's stack. No live
+    // frame lies in it.
     unsafe { crate::asm::sanitizer::address::unpoison(at, len) };
 }
 

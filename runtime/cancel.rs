@@ -78,7 +78,7 @@ impl CancelHandle {
             link(node);
         }
         // As a pointer to the whole of the cold data, which start with the list of children.
-        let cold: *const ColdData = node.cold().expect("a linked node has cold");
+        let cold: *const ColdData = node.cold().expect("a linked node has cold data");
         // SAFETY: the scope has not ended, so its cold data are alive.
         let children = unsafe { (*cold).children() };
         children.add_handle_of(node);

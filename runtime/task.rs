@@ -280,8 +280,9 @@ impl<T> Claim<T> {
         if task.traits.local && task.stored.get() && !task.join.is_done() {
             // Only children are left, and the last of them may end on another worker. The outcome
             // need not be `Send`, so it is dropped here, on the task's home worker, before the
-            // claim is given up. SAFETY: the outcome is stored, only the handle may touch it before
-            // the word is DETACHED, and the task had not ended.
+            // claim is given up.
+            // SAFETY: the outcome is stored, only the handle may touch it before the word is
+            // DETACHED, and the task had not ended.
             unsafe { drop_outcome_early(self.record) };
         }
         if !task.join.detach() {

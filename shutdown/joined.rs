@@ -173,7 +173,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         // This also gives the scope's node its cold data.
         let cancel = self.cancel_handle();
         set_work(&swansong, cancel, None);
-        let cold = self.node().cold().expect("a node with a handle has cold");
+        let cold = self.node().cold().expect("a node with a handle has cold data");
         attach(&cold.attached, swansong)
     }
 }

@@ -4,7 +4,7 @@ use std::backtrace::Backtrace;
 use std::path::Path;
 
 /// The folders of this package that use the library. All other folders are the library itself.
-const USERS: [&str; 3] = ["tests", "examples", "bench"];
+const USERS: [&str; 4] = ["tests", "examples", "bench", "fuzz"];
 
 /// Returns the function and place of the innermost call outside the library and the standard
 /// library.

@@ -77,7 +77,7 @@ fn the_stack_of_a_cold_call_is_aligned() {
 /// Checks every register that the compiler relies on, whether or not it happens to use it.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn a_call_aside_keeps_each_general_register() {
+fn a_cold_call_keeps_each_general_register() {
     let values: [usize; 7] = std::array::from_fn(|i| 0x1111_1111_1111_1111 * (i + 1));
     let mut found = [0usize; 9];
     let calls = AtomicUsize::new(0);

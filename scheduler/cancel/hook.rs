@@ -180,7 +180,7 @@ pub(crate) fn hang(node: &Node, body: Box<dyn Body>) -> Hung {
 pub(crate) unsafe fn hang_on(node: &Node, body: Box<dyn Body>) -> Hung {
     let (hook, place) = new(body);
     // As a pointer to the whole of the cold data.
-    let cold: *const ColdData = node.cold().expect("a linked node has cold");
+    let cold: *const ColdData = node.cold().expect("a linked node has cold data");
     // SAFETY: the cold data live as long as the memory of the node, which the caller's reference
     // keeps.
     let children = unsafe { (*cold).children() };

@@ -15,7 +15,9 @@ impl Worker {
         owner: NonNull<Record>,
         limit: Option<NonNull<Limit>>,
     ) -> ScopeFrame {
-        ScopeFrame::new(self.node.get(), self.shared.get().cast(), owner, limit)
+        // SAFETY: the node that runs has not ended.
+        let outer = unsafe { &*self.node.get() };
+        ScopeFrame::new(outer, self.shared.get().cast(), owner, limit)
     }
 
     /// Whether a scope belongs to this worker's runtime.

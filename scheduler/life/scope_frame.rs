@@ -33,18 +33,17 @@ unsafe impl Sync for ScopeFrame {}
 impl ScopeFrame {
     /// Makes a scope of `owner`, which runs in the node `outer`. `runtime` identifies the runtime.
     pub(in crate::scheduler) fn new(
-        outer: *const Node,
+        outer: &Node,
         runtime: *const (),
         owner: NonNull<Record>,
         limit: Option<NonNull<Limit>>,
     ) -> ScopeFrame {
         // SAFETY: the running task is alive.
         let home = unsafe { owner.as_ref() }.node.home();
-        // SAFETY: the node that runs has not ended.
-        let inherited = unsafe { &*outer }.flags().inherited();
+        let inherited = outer.flags().inherited();
         let flags = if limit.is_some() { inherited.timed() } else { inherited };
         ScopeFrame {
-            node: Node::new(NodeKind::Scope, outer, home).with_flags(flags),
+            node: Node::new(NodeKind::Scope, ptr::from_ref(outer), home).with_flags(flags),
             owner,
             runtime,
             limit,

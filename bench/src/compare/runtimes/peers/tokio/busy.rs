@@ -1,4 +1,4 @@
-//! Computing tasks on tokio: the kernels of [`busy`] as futures.
+//! Computing tasks on tokio: the kernels of `busy` as futures.
 
 use std::sync::Arc;
 use tokio::sync::{Barrier, Mutex, RwLock, mpsc};
