@@ -246,7 +246,7 @@ impl RawMutex {
     /// called waiter.
     ///
     /// # Errors
-    /// Same as [`enter_node`].
+    /// Same as [`enter_called`].
     #[track_caller]
     pub(super) fn lock(
         &self,

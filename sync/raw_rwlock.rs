@@ -352,7 +352,7 @@ impl RawRwLock {
     /// Waits until the caller may enter.
     ///
     /// # Errors
-    /// Same as [`enter_node`].
+    /// Same as [`enter_called`].
     #[cold]
     #[inline(never)]
     #[track_caller]

@@ -348,7 +348,7 @@ impl RawSemaphore {
     /// Waits for `permits` permits. Returns `false` if the semaphore is closed.
     ///
     /// # Errors
-    /// Same as [`enter_node`].
+    /// Same as [`enter_called`].
     #[cold]
     #[inline(never)]
     #[track_caller]

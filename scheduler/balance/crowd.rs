@@ -3,11 +3,12 @@
 //! # Counts and shares
 //!
 //! A worker counts the coroutines that run tasks of each class of spawn places, and publishes the
-//! counts in its [`Census`], which it alone writes. Before it begins one more task of a class that
-//! is to be spread (habits.rs), it compares. It begins no more tasks of a class than an even share
-//! of all the tasks of that class that it sees, including the fresh ones. The remainder of an even
-//! division goes to the workers with the fewest. The counts of other workers are read without
-//! order: they are advice, and a wrong one costs balance.
+//! counts in its [`Census`](crate::scheduler::balance::census::Census), which it alone writes.
+//! Before it begins one more task of a class that is to be spread (habits.rs), it compares. It
+//! begins no more tasks of a class than an even share of all the tasks of that class that it sees,
+//! including the fresh ones. The remainder of an even division goes to the workers with the fewest.
+//! The counts of other workers are read without order: they are advice, and a wrong one costs
+//! balance.
 //!
 //! # Offers
 //!
