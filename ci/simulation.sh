@@ -68,7 +68,7 @@ for program in "${programs[@]}"; do named+=(--test "$program"); done
 limited 20 "${cargo_test[@]}" "${named[@]}" --no-run 2>&1 | tee "$LOGS/build.log"
 
 if (($# == 0)); then
-    least=1250 run_tests 10 "${cargo_test[@]}" --lib --tests
+    least=1420 run_tests 10 "${cargo_test[@]}" --lib --tests
 fi
 export CYGNET_SIM_SEEDS=$seeds
 note "seeds from $CYGNET_SIM_FIRST on (to repeat: CYGNET_SIM_FIRST=$CYGNET_SIM_FIRST), $CYGNET_SIM_SECONDS s for each test"
