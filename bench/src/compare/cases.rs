@@ -53,7 +53,7 @@ impl Case {
 pub const BATCH: Size = Size(100_000, 1_000);
 /// See [`BATCH`].
 pub const PARKED_BATCH: Size = Size(10_000, 500);
-/// The same for may, whose stacks take two mappings each. A process has some 65,000 mappings.
+/// The same for may, as each of its stacks takes two mappings. A process has some 65,000 mappings.
 pub const MAY_BATCH: Size = Size(10_000, 1_000);
 /// See [`MAY_BATCH`].
 pub const MAY_PARKED: Size = Size(10_000, 1_000);

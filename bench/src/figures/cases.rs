@@ -58,7 +58,7 @@ const fn timed(name: &'static str, workers: usize, run: Run) -> Case {
     Case { name, workers, floor: Floor::Rmw, most_rounds: u32::MAX, run }
 }
 
-/// A case whose floor is a step between two threads.
+/// A case with a step between two threads as its floor.
 const fn handed(name: &'static str, workers: usize, run: Run) -> Case {
     Case { floor: Floor::Handoff, ..timed(name, workers, run) }
 }

@@ -24,7 +24,7 @@ const STACK: usize = 64 << 10;
 /// Builds a runtime with `workers` workers.
 ///
 /// # Panics
-/// If the system refuses, as there is nothing to measure then.
+/// If the system refuses the runtime or its threads: then there is nothing to measure.
 pub fn runtime(workers: usize) -> Runtime {
     let builder = Runtime::builder().workers(workers);
     // Frames of a debug build take many times as much, and figures of such a build mean nothing

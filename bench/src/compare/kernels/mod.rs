@@ -32,7 +32,7 @@ pub trait Fork {
 /// No runtime: one call after the other.
 pub struct Serial;
 
-/// Implements [`Fork`] for a runtime whose forks need no scope. `$join` forks the two closures.
+/// Implements [`Fork`] for a runtime with forks that need no scope. `$join` forks two closures.
 macro_rules! fork {
     ($runtime:ty, |$a:ident, $b:ident| $join:expr) => {
         impl $crate::compare::kernels::Fork for $runtime {

@@ -29,7 +29,7 @@ pub struct Runtime {
 enum Counts {
     /// The numbers of the case.
     All,
-    /// One, as there are no workers.
+    /// One: the runtime has no worker threads to count.
     One,
     /// As many threads as the work has parts, on all processors. They are compared with two
     /// workers, or with fewer if the case has fewer. If the work has parts for each worker, the
