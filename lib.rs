@@ -23,8 +23,8 @@
 //! # What to use
 //!
 //! * **Get workers:** [`Runtime`], [`Builder`], [`Handle`]; enter with [`Runtime::block_on`].
-//! * **Start tasks:** [`spawn()`], [`scope()`], [`spawn_now`], [`spawn_unscoped`], [`spawn_local`],
-//!   [`spawn_migratable`]; [`task()`] for a name or a stack size.
+//! * **Start tasks:** [`spawn()`], [`scope()`], [`spawn_now`], [`spawn_unscoped`], [`spawn_local`];
+//!   [`task()`] for a name, a stack size, a guard, or in another place.
 //! * **Compute on all workers:** [`join()`]; parallel loops: [`par`].
 //! * **Pass items through stages:** [`pipeline()`] with [`parallel`](Pipeline::parallel),
 //!   [`serial`](Pipeline::serial) and [`ordered`](Pipeline::ordered) stages.
@@ -51,7 +51,7 @@
 //!   [`Swansong`](shutdown::Swansong), [`Guard`](shutdown::Guard),
 //!   [`Interrupt`](shutdown::Interrupt); with features, also around streams, readers and writers.
 //! * **End in good order, within a time:** [`Runtime::shutdown`],
-//!   [`Swansong::shut_down_within`](shutdown::Swansong::shut_down_within); `spawn_guarded`.
+//!   [`Swansong::shut_down_within`](shutdown::Swansong::shut_down_within); [`TaskBuilder::guard`].
 //! * **Observe:** [`Metrics`], [`current_id`].
 //! * **Find rare bugs under a seeded scheduler** (feature `sim`): `sim::check`.
 //!
@@ -95,7 +95,7 @@
 //! with [`pipeline()`].
 //!
 //! Outside the rule are [`spawn_local`] (never leaves its worker at all, so it does not require
-//! `Send`) and the unsafe [`spawn_migratable`] (may change workers at each suspension).
+//! `Send`) and the unsafe [`TaskBuilder::migratable`] (may change workers at each suspension).
 //!
 //! # Structured waits
 //!
@@ -145,6 +145,7 @@
 //! | [`sync`], [`ring`] | locks and channels; rings of items and sequences |
 //! | [`par`], `pipeline` | parallel loops; items that pass through stages |
 //! | [`shutdown`] | graceful shutdown |
+//! | `actor` | actors: a state behind a mailbox |
 //! | [`coroutine`] | coroutines without workers |
 //! | `sim` | simulation (feature `sim`) |
 
@@ -155,6 +156,11 @@ compile_error!("cygnet has a context switch for x86_64 and aarch64 only");
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("cygnet needs 64-bit pointers: stacks are cut from large address ranges");
 
+// First, as the others use its macros.
+#[macro_use]
+mod macros;
+
+mod actor;
 mod asm;
 pub mod coroutine;
 pub mod par;
@@ -170,6 +176,7 @@ pub mod sim;
 pub mod sync;
 mod task;
 
+pub use actor::{ActorBody, ActorEnded, CallError, TaskActor};
 pub use pipeline::{Pipeline, Stages, pipeline};
 pub use runtime::*;
 

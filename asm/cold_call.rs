@@ -15,8 +15,8 @@ pub(crate) unsafe fn call_cold(function: unsafe extern "C" fn(*mut u8), argument
     // SAFETY: the caller promises that the call is sound. The routine keeps all general registers,
     // on a stack that is aligned and has no red zone (`nostack` is not given). All other registers
     // that a C function may change are declared clobbered.
-    #[cfg(target_arch = "x86_64")]
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         std::arch::asm!(
             "call {routine}",
             routine = sym super::external::cold_call,
@@ -39,10 +39,7 @@ pub(crate) unsafe fn call_cold(function: unsafe extern "C" fn(*mut u8), argument
             out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
             out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
         );
-    }
-    // SAFETY: the caller promises that the call is sound.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
+        #[cfg(target_arch = "aarch64")]
         function(argument);
     }
 }

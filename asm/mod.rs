@@ -19,7 +19,8 @@ pub(crate) mod sanitizer;
 
 pub(crate) use cold_call::call_cold;
 
-#[cfg(test)]
+// The tests switch without telling a sanitizer.
+#[cfg(all(test, not(any(loom, cygnet_asan, cygnet_tsan))))]
 mod tests;
 
 /// The full name of a symbol of this library, as a literal.
@@ -29,15 +30,11 @@ macro_rules! symbol {
     };
 }
 
-/// Declarations of everything that is defined outside Rust: the only `extern` block in the library.
+/// Declarations of the routines that are written in assembly.
 mod external {
-    #[cfg(any(cygnet_asan, cygnet_tsan))]
-    use std::ffi::c_void;
-
-    // SAFETY: the first symbols are labels of the assembly source, which build.rs links in under
+    // SAFETY: the symbols are labels of the assembly source, which build.rs links in under
     // these names. They follow no C calling convention and are declared without arguments: Rust
-    // code takes their addresses and never calls them. The others have the signatures that
-    // sanitizer/common_interface_defs.h, asan_interface.h and tsan_interface.h give them.
+    // code takes their addresses and never calls them.
     unsafe extern "C" {
         #[link_name = symbol!("switch")]
         pub(super) fn switch();
@@ -48,30 +45,6 @@ mod external {
         #[cfg(target_arch = "x86_64")]
         #[link_name = symbol!("cold_call")]
         pub(super) fn cold_call();
-
-        #[cfg(cygnet_asan)]
-        pub(super) fn __sanitizer_start_switch_fiber(
-            fake_stack_save: *mut *mut c_void,
-            bottom: *const c_void,
-            size: usize,
-        );
-        #[cfg(cygnet_asan)]
-        pub(super) fn __sanitizer_finish_switch_fiber(
-            fake_stack_save: *mut c_void,
-            bottom_old: *mut *const c_void,
-            size_old: *mut usize,
-        );
-        #[cfg(cygnet_asan)]
-        pub(super) fn __asan_unpoison_memory_region(address: *const c_void, size: usize);
-
-        #[cfg(cygnet_tsan)]
-        pub(super) fn __tsan_get_current_fiber() -> *mut c_void;
-        #[cfg(cygnet_tsan)]
-        pub(super) fn __tsan_create_fiber(flags: libc::c_uint) -> *mut c_void;
-        #[cfg(cygnet_tsan)]
-        pub(super) fn __tsan_destroy_fiber(fiber: *mut c_void);
-        #[cfg(cygnet_tsan)]
-        pub(super) fn __tsan_switch_to_fiber(fiber: *mut c_void, flags: libc::c_uint);
     }
 }
 
@@ -105,8 +78,8 @@ pub(crate) unsafe fn switch(save: *mut *mut u8, to: *mut u8, message: usize) -> 
     // The switch that comes back pops these registers, so after the landing pad the machine is as
     // the compiler left it, apart from what is declared. Because the routine is jumped to and not
     // called, the stack pointer and the unwinding rules of the surrounding function stay unchanged.
-    #[cfg(target_arch = "x86_64")]
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         asm!(
             "lea rcx, [rip + 2f]",
             "jmp {routine}",
@@ -118,13 +91,10 @@ pub(crate) unsafe fn switch(save: *mut *mut u8, to: *mut u8, message: usize) -> 
             inlateout("rsi") to => _,
             clobber_abi("C"),
         );
-    }
-    // SAFETY: by contract `to` is a complete frame as the routine expects it. The routine saves and
-    // restores x19 to x29 on the aligned stack. It saves no vector register: d8 to d15, whose low
-    // halves a C function would keep, are declared clobbered with the rest, so that the compiler
-    // saves them if necessary.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
+        // This routine saves x19 to x29, and no vector register: d8 to d15, whose low halves a C
+        // function would keep, are declared clobbered with the rest, so that the compiler saves
+        // them if necessary.
+        #[cfg(target_arch = "aarch64")]
         asm!(
             "adr x30, 2f",
             "b {routine}",
@@ -151,8 +121,8 @@ pub(crate) unsafe fn switch(save: *mut *mut u8, to: *mut u8, message: usize) -> 
 pub(crate) unsafe fn leave(to: *mut u8, message: usize) -> ! {
     // SAFETY: by contract `to` is a complete frame as the routine expects it. The address of the
     // trap serves only unwinders, which look for a caller there.
-    #[cfg(target_arch = "x86_64")]
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         asm!(
             "lea rcx, [rip + 2f]",
             "jmp {routine}",
@@ -163,11 +133,7 @@ pub(crate) unsafe fn leave(to: *mut u8, message: usize) -> ! {
             in("rsi") to,
             options(noreturn),
         );
-    }
-    // SAFETY: by contract `to` is a complete frame as the routine expects it. The address of the
-    // trap serves only unwinders.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
+        #[cfg(target_arch = "aarch64")]
         asm!(
             "adr x30, 2f",
             "b {routine}",
@@ -257,19 +223,15 @@ macro_rules! read_thread_word {
         // SAFETY: reads a word of the thread's own static TLS block, at the offset that the linker
         // or loader put into the GOT. The assembly is not `pure`, so it runs each time it is
         // reached.
-        #[cfg(target_arch = "x86_64")]
         unsafe {
+            #[cfg(target_arch = "x86_64")]
             asm!(
                 concat!("mov {word}, qword ptr [rip + ", symbol!("thread_words"), "@gottpoff]"),
                 concat!("mov {word}, qword ptr fs:[{word} + ", $offset, "]"),
                 word = out(reg) word,
                 options(nostack, readonly, preserves_flags),
             );
-        }
-        // SAFETY: reads the same word by the offset in the GOT and the thread pointer. Not `pure`
-        // either.
-        #[cfg(target_arch = "aarch64")]
-        unsafe {
+            #[cfg(target_arch = "aarch64")]
             asm!(
                 concat!("adrp {offset}, :gottprel:", symbol!("thread_words")),
                 concat!("ldr {offset}, [{offset}, :gottprel_lo12:", symbol!("thread_words"), "]"),
@@ -291,8 +253,8 @@ macro_rules! write_thread_word {
         let value: *mut u8 = $value;
         // SAFETY: writes a word of the thread's own static TLS block, at the offset that the linker
         // or loader put into the GOT. Only the macros and functions of this module touch that word.
-        #[cfg(target_arch = "x86_64")]
         unsafe {
+            #[cfg(target_arch = "x86_64")]
             asm!(
                 concat!("mov {offset}, qword ptr [rip + ", symbol!("thread_words"), "@gottpoff]"),
                 concat!("mov qword ptr fs:[{offset} + ", $offset, "], {value}"),
@@ -300,10 +262,7 @@ macro_rules! write_thread_word {
                 value = in(reg) value,
                 options(nostack, preserves_flags),
             );
-        }
-        // SAFETY: writes the same word by the offset in the GOT and the thread pointer.
-        #[cfg(target_arch = "aarch64")]
-        unsafe {
+            #[cfg(target_arch = "aarch64")]
             asm!(
                 concat!("adrp {offset}, :gottprel:", symbol!("thread_words")),
                 concat!("ldr {offset}, [{offset}, :gottprel_lo12:", symbol!("thread_words"), "]"),
@@ -354,8 +313,8 @@ pub(crate) fn swap_nesting_word(value: *mut u8) -> (*mut u8, *mut u8) {
     let (first, second);
     // SAFETY: reads both words of the thread's own static TLS block and writes the second, at the
     // offset that the linker or loader put into the GOT.
-    #[cfg(target_arch = "x86_64")]
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         asm!(
             concat!("mov {first}, qword ptr [rip + ", symbol!("thread_words"), "@gottpoff]"),
             "mov {second}, qword ptr fs:[{first} + 8]",
@@ -366,10 +325,7 @@ pub(crate) fn swap_nesting_word(value: *mut u8) -> (*mut u8, *mut u8) {
             second = out(reg) second,
             options(nostack, preserves_flags),
         );
-    }
-    // SAFETY: accesses the same words by the offset in the GOT and the thread pointer.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
+        #[cfg(target_arch = "aarch64")]
         asm!(
             concat!("adrp {first}, :gottprel:", symbol!("thread_words")),
             concat!("ldr {first}, [{first}, :gottprel_lo12:", symbol!("thread_words"), "]"),
@@ -392,13 +348,10 @@ pub(crate) fn swap_nesting_word(value: *mut u8) -> (*mut u8, *mut u8) {
 pub(crate) fn stack_pointer() -> usize {
     let address;
     // SAFETY: copies a register and touches nothing.
-    #[cfg(target_arch = "x86_64")]
     unsafe {
+        #[cfg(target_arch = "x86_64")]
         asm!("mov {}, rsp", out(reg) address, options(nomem, nostack, preserves_flags));
-    }
-    // SAFETY: copies a register and touches nothing.
-    #[cfg(target_arch = "aarch64")]
-    unsafe {
+        #[cfg(target_arch = "aarch64")]
         asm!("mov {}, sp", out(reg) address, options(nomem, nostack, preserves_flags));
     }
     address

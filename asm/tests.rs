@@ -2,15 +2,15 @@
 
 use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
+
+use crate::retire::rerun::{rerun, role};
 
 use super::{external, leave, prepare, set_thread_word, stack_pointer, switch, thread_word};
 
 mod cold_call;
 mod registers;
-#[cfg(not(any(cygnet_asan, cygnet_tsan)))]
 mod unwinding;
 
 /// A coroutine in its plainest form: a stack, its context, and the context of its resumer. It lives
@@ -20,10 +20,6 @@ struct Coroutine {
     body: fn(*mut Coroutine, usize) -> usize,
     own: *mut u8,
     resumer: *mut u8,
-    #[cfg(cygnet_asan)]
-    bounds: (*const u8, usize),
-    #[cfg(cygnet_tsan)]
-    fibers: (*mut std::ffi::c_void, *mut std::ffi::c_void),
 }
 
 // SAFETY: a test moves the box to another thread only between two resumptions, and the bodies in
@@ -31,7 +27,7 @@ struct Coroutine {
 unsafe impl Send for Coroutine {}
 
 impl Coroutine {
-    /// 64 KiB, and more where sanitizers and unoptimised code need it.
+    /// 64 KiB, and more where unoptimised code needs it.
     const STACK: usize = 256 * 1024;
 
     fn new(body: fn(*mut Coroutine, usize) -> usize) -> Box<Coroutine> {
@@ -40,10 +36,6 @@ impl Coroutine {
             body,
             own: std::ptr::null_mut(),
             resumer: std::ptr::null_mut(),
-            #[cfg(cygnet_asan)]
-            bounds: (std::ptr::null(), 0),
-            #[cfg(cygnet_tsan)]
-            fibers: (super::sanitizer::thread::create(), std::ptr::null_mut()),
         });
         let data: *mut Coroutine = &mut *this;
         let top = this.stack.as_mut_ptr_range().end.cast();
@@ -62,33 +54,7 @@ impl Coroutine {
         let this: *mut Coroutine = self;
         // SAFETY: `own` is the context that `prepare` made or the last `suspend` saved. Only one
         // side runs at a time, and each goes through the pointer.
-        unsafe {
-            #[cfg(cygnet_tsan)]
-            {
-                (*this).fibers.1 = super::sanitizer::thread::current();
-                super::sanitizer::thread::switch_to((*this).fibers.0);
-            }
-            #[cfg(cygnet_asan)]
-            let mut saved = std::ptr::null_mut();
-            #[cfg(cygnet_asan)]
-            super::sanitizer::address::start_switch(
-                Some(&mut saved),
-                (*this).stack.as_ptr().cast(),
-                Self::STACK,
-            );
-            let answer = switch(&raw mut (*this).resumer, (*this).own, message);
-            #[cfg(cygnet_asan)]
-            super::sanitizer::address::finish_switch(saved);
-            answer
-        }
-    }
-}
-
-#[cfg(cygnet_tsan)]
-impl Drop for Coroutine {
-    fn drop(&mut self) {
-        // SAFETY: a test drops a coroutine from outside, and does not resume it again.
-        unsafe { super::sanitizer::thread::destroy(self.fibers.0) };
+        unsafe { switch(&raw mut (*this).resumer, (*this).own, message) }
     }
 }
 
@@ -99,24 +65,7 @@ impl Drop for Coroutine {
 /// Called on the stack of `this`.
 unsafe fn suspend(this: *mut Coroutine, message: usize) -> usize {
     // SAFETY: this code runs, so the resumer waits in `resume`.
-    unsafe {
-        #[cfg(cygnet_tsan)]
-        super::sanitizer::thread::switch_to((*this).fibers.1);
-        #[cfg(cygnet_asan)]
-        let mut saved = std::ptr::null_mut();
-        #[cfg(cygnet_asan)]
-        super::sanitizer::address::start_switch(
-            Some(&mut saved),
-            (*this).bounds.0,
-            (*this).bounds.1,
-        );
-        let answer = switch(&raw mut (*this).own, (*this).resumer, message);
-        #[cfg(cygnet_asan)]
-        {
-            (*this).bounds = super::sanitizer::address::finish_switch(saved);
-        }
-        answer
-    }
+    unsafe { switch(&raw mut (*this).own, (*this).resumer, message) }
 }
 
 /// The root of each [`Coroutine`]: runs the body and leaves with its result.
@@ -124,44 +73,9 @@ unsafe extern "C" fn run(data: *mut u8, message: usize) {
     let this: *mut Coroutine = data.cast();
     // SAFETY: `new` passed the coroutine, which outlives its stack.
     unsafe {
-        #[cfg(cygnet_asan)]
-        {
-            (*this).bounds = super::sanitizer::address::finish_switch(std::ptr::null_mut());
-        }
         let result = ((*this).body)(this, message);
-        #[cfg(cygnet_tsan)]
-        super::sanitizer::thread::switch_to((*this).fibers.1);
-        #[cfg(cygnet_asan)]
-        super::sanitizer::address::start_switch(None, (*this).bounds.0, (*this).bounds.1);
         leave((*this).resumer, result)
     }
-}
-
-/// Runs this test binary once more, for one test that is expected to die or must run alone.
-///
-/// An emulated binary cannot simply be executed; the runner that cargo uses can execute it.
-fn myself(test: &str, role: &str) -> Command {
-    let binary = std::env::current_exe().unwrap();
-    let runner = std::env::var("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER")
-        .ok()
-        .filter(|_| cfg!(target_arch = "aarch64"));
-    let mut words = runner.iter().flat_map(|r| r.split_whitespace());
-    let mut command = match words.next() {
-        Some(first) => {
-            let mut command = Command::new(first);
-            command.args(words).arg(binary);
-            command
-        }
-        None => Command::new(binary),
-    };
-    command.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(ROLE, role);
-    command
-}
-
-const ROLE: &str = "CYGNET_ASM_TEST_ROLE";
-
-fn role() -> String {
-    std::env::var(ROLE).unwrap_or_default()
 }
 
 #[test]
@@ -180,7 +94,6 @@ fn messages_pass_both_ways() {
 }
 
 #[test]
-#[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "switches without telling the sanitizer")]
 fn a_first_frame_fits_below_any_top() {
     unsafe extern "C" fn entry(data: *mut u8, message: usize) {
         let at_entry = stack_pointer();
@@ -245,7 +158,6 @@ fn many_switches_between_several_stacks() {
 }
 
 #[test]
-#[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "switches without telling the sanitizer")]
 fn straight_from_one_coroutine_to_the_next() {
     // A ring: each passes control on to its neighbour, the last one back to the start.
     struct Ring {
@@ -302,7 +214,7 @@ fn a_panic_is_caught_inside() {
 fn running_past_the_root_aborts_with_a_message() {
     unsafe extern "C" fn returns(_: *mut u8, _: usize) {}
 
-    if role() == "victim" {
+    if role().is_some() {
         let mut stack: Vec<u128> = vec![0; 4096];
         let mut save = std::ptr::null_mut();
         // SAFETY: the stack is unused; that the entry returns is what is tested.
@@ -314,7 +226,7 @@ fn running_past_the_root_aborts_with_a_message() {
     }
     use std::os::unix::process::ExitStatusExt;
     let name = "asm::tests::running_past_the_root_aborts_with_a_message";
-    let output = myself(name, "victim").output().unwrap();
+    let output = rerun(name, "victim");
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{text}");
     assert!(text.contains("cygnet: control ran past the root of a coroutine"), "{text}");

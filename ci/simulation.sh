@@ -44,8 +44,8 @@ declare -A real=(
 )
 # Programs with several subjects, one per module. Each module needs a simulated test, or an entry
 # here.
-of_subjects=(tasks waits misuse parallel shutdown sequence)
-real_subjects=({tasks,waits,misuse,parallel,shutdown,sequence}::common waits::alarms sequence::{arithmetic,model,random})
+of_subjects=(tasks waits misuse par shutdown ring)
+real_subjects=({tasks,waits,misuse,par,shutdown,ring}::common waits::alarms ring::{arithmetic,model,random})
 
 programs=()
 for file in tests/*.rs tests/*/main.rs; do
@@ -68,7 +68,7 @@ for program in "${programs[@]}"; do named+=(--test "$program"); done
 limited 20 "${cargo_test[@]}" "${named[@]}" --no-run 2>&1 | tee "$LOGS/build.log"
 
 if (($# == 0)); then
-    least=1420 run_tests 10 "${cargo_test[@]}" --lib --tests
+    least=1355 run_tests 10 "${cargo_test[@]}" --lib --tests
 fi
 export CYGNET_SIM_SEEDS=$seeds
 note "seeds from $CYGNET_SIM_FIRST on (to repeat: CYGNET_SIM_FIRST=$CYGNET_SIM_FIRST), $CYGNET_SIM_SECONDS s for each test"

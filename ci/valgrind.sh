@@ -10,8 +10,9 @@ need_packages valgrind
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$CHECKOUT/target}
 # --max-stackframe: stacks lie 64 KiB apart, and no frame of these programs is that large, so the
 # stack pointer changes by more than this only at a switch of stacks. Memory that a program refers
-# to until its end does not count as lost.
-memcheck=(valgrind --quiet --error-exitcode=9 --max-stackframe=30000)
+# to until its end does not count as lost. --fair-sched: valgrind runs one thread at a time, and
+# unless it is told to be fair, a task that yields in a loop keeps the other threads from running.
+memcheck=(valgrind --fair-sched=yes --quiet --error-exitcode=9 --max-stackframe=30000)
 leaks=(--leak-check=full --show-leak-kinds=definite,indirect --errors-for-leak-kinds=definite,indirect)
 
 limited 10 cargo build -p cygnet-bench

@@ -27,17 +27,11 @@ pub struct Builder {
     stack_size: usize,
 }
 
-impl Builder {
-    /// Returns the default settings: no name, and a stack of 64 KiB.
-    pub fn new() -> Builder {
-        Builder { name: None, stack_size: DEFAULT_SIZE }
-    }
+setters! {
+    impl Builder;
 
     /// Sets the name, for messages and [`current`](super::current()).
-    pub fn name(mut self, name: impl Into<String>) -> Builder {
-        self.name = Some(name.into().into());
-        self
-    }
+    pub fn name(name: impl Into<String>) => Some(name.into().into());
 
     /// Sets the least size of the stack in bytes, between 16 KiB and 1 GiB. The default is 64 KiB.
     ///
@@ -45,9 +39,13 @@ impl Builder {
     /// fault and never runs into other memory. Only the part that is touched takes memory. A panic
     /// message needs up to 8 KiB of stack, with a stack trace 24 KiB. Large captures and large
     /// values that are passed in or out get extra room.
-    pub fn stack_size(mut self, bytes: usize) -> Builder {
-        self.stack_size = bytes;
-        self
+    pub fn stack_size(bytes: usize) => bytes;
+}
+
+impl Builder {
+    /// Returns the default settings: no name, and a stack of 64 KiB.
+    pub fn new() -> Builder {
+        Builder { name: None, stack_size: DEFAULT_SIZE }
     }
 
     /// Makes the coroutine. Its body starts when it is resumed for the first time. See [`Builder`]
@@ -109,11 +107,7 @@ impl Builder {
     }
 }
 
-impl Default for Builder {
-    fn default() -> Builder {
-        Builder::new()
-    }
-}
+default! { impl Builder }
 
 /// Returns the class of a stack of that size, with extra room for large values.
 fn class<In, Out, Ret, F>(asked: usize, _: &F) -> Result<StackClass, CreateError>

@@ -6,7 +6,7 @@
 
 use crate::shim::thread_local;
 use std::cell::Cell;
-use std::fmt;
+use std::ffi::c_void;
 use std::sync::Arc;
 // Not the shim's: ids are names and take part in no protocol, and a static must be
 // const-initialised.
@@ -53,20 +53,6 @@ pub(super) fn innermost() -> *const Link {
     nesting::innermost().cast()
 }
 
-/// Makes `link` the innermost coroutine.
-#[inline(always)]
-pub(super) fn set_innermost(link: *const Link) {
-    nesting::set_innermost(link.cast());
-}
-
-/// Makes `link` the innermost coroutine. Returns the thread's worker, or null, and the coroutine
-/// that was innermost before.
-#[inline(always)]
-pub(super) fn enter(link: *const Link) -> (*mut u8, *const Link) {
-    let (worker, outer) = nesting::enter(link.cast());
-    (worker, outer.cast())
-}
-
 /// Describes the coroutine of this thread's chain that has its guard at `fault_address`, if there
 /// is one. Async-signal-safe.
 pub(crate) fn describe_overflow(fault_address: usize) -> Option<Description> {
@@ -76,7 +62,7 @@ pub(crate) fn describe_overflow(fault_address: usize) -> Option<Description> {
     // SAFETY: a coroutine in the chain of the running thread is alive, and so is its name.
     while let Some(link) = unsafe { next.as_ref() } {
         if link.guard.contains(&fault_address) {
-            let name = link.name().unwrap_or_default();
+            let name = link.name.as_deref().unwrap_or_default();
             return Some(Description {
                 kind: "coroutine",
                 name: name.as_ptr(),
@@ -105,11 +91,13 @@ pub(super) fn notice_the_end_of_this_thread() {
     THREAD.with(|thread| {
         if thread.ending.get() == Ending::NobodyAsked {
             thread.ending.set(Ending::NotYet);
-            super::thread_end::call_before_destructors(|| {
-                THREAD.with(|thread| thread.ending.set(Ending::Begun));
-            });
+            super::thread_end::call_before_destructors(begin_the_end);
         }
     });
+}
+
+extern "C" fn begin_the_end(_: *mut c_void) {
+    THREAD.with(|thread| thread.ending.set(Ending::Begun));
 }
 
 /// A description of the coroutine that a caller was in.
@@ -189,12 +177,4 @@ impl PartialEq for Current {
 
 impl Eq for Current {}
 
-impl fmt::Debug for Current {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Current")
-            .field("id", &self.id)
-            .field("name", &self.name())
-            .field("main", &self.main)
-            .finish()
-    }
-}
+debug! { impl Current as this { id: this.id, name: this.name(), main: this.main } }

@@ -1,7 +1,6 @@
 //! The errors of creating and of resuming a coroutine.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 use super::State;
 use crate::retire::stack::{LARGEST, SMALLEST, StackExhausted};
@@ -37,37 +36,33 @@ impl From<StackExhausted> for CreateError {
         match reason {
             StackExhausted::Memory { errno } => CreateError::OutOfMemory { errno },
             StackExhausted::MapCount => CreateError::OutOfMappings,
-            StackExhausted::Limit { .. } => unreachable!("bare coroutines are not limited"),
+            StackExhausted::Limit => unreachable!("bare coroutines are not limited"),
         }
     }
 }
 
-impl fmt::Display for CreateError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            CreateError::StackSize { asked } => write!(
-                f,
-                "a coroutine's stack of {asked} bytes is out of bounds: it takes at least {SMALLEST} \
-                 bytes (16 KiB) and at most {LARGEST} (1 GiB)"
-            ),
-            CreateError::OutOfMemory { errno } => write!(
-                f,
-                "the kernel refused memory for another coroutine's stack ({}): the address space \
-                 (ulimit -v), the overcommit limit (vm.overcommit_memory) or memory itself is used \
-                 up; drop finished coroutines, or ask for a smaller stack_size",
-                io::Error::from_raw_os_error(errno)
-            ),
-            CreateError::OutOfMappings => write!(
-                f,
-                "no mapping is left for another coroutine's stack: raise vm.max_map_count with \
-                 sysctl, keep fewer coroutines, or use Linux 6.13 or newer, where the guard of a \
-                 stack takes no mapping"
-            ),
-        }
+error! {
+    impl CreateError: |this, f| match *this {
+        CreateError::StackSize { asked } => write!(
+            f,
+            "a coroutine's stack of {asked} bytes is out of bounds: it takes at least {SMALLEST} \
+             bytes (16 KiB) and at most {LARGEST} (1 GiB)"
+        ),
+        CreateError::OutOfMemory { errno } => write!(
+            f,
+            "the kernel refused memory for another coroutine's stack ({}): the address space \
+             (ulimit -v), the overcommit limit (vm.overcommit_memory) or memory itself is used \
+             up; drop finished coroutines, or ask for a smaller stack_size",
+            io::Error::from_raw_os_error(errno)
+        ),
+        CreateError::OutOfMappings => write!(
+            f,
+            "no mapping is left for another coroutine's stack: raise vm.max_map_count with \
+             sysctl, keep fewer coroutines, or use Linux 6.13 or newer, where the guard of a \
+             stack takes no mapping"
+        ),
     }
 }
-
-impl std::error::Error for CreateError {}
 
 /// The reason why a coroutine was not resumed. Gives the input back.
 ///
@@ -124,9 +119,9 @@ impl<In> fmt::Debug for ResumeError<In> {
     }
 }
 
-impl<In> fmt::Display for ResumeError<In> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+error! {
+    impl<In> ResumeError<In>: |this, f| {
+        f.write_str(match this {
             ResumeError::Running(_) => {
                 "a running coroutine cannot be resumed; it runs until it suspends or returns, also \
                  while it waits for another one that it has resumed"
@@ -138,5 +133,3 @@ impl<In> fmt::Display for ResumeError<In> {
         })
     }
 }
-
-impl<In> std::error::Error for ResumeError<In> {}

@@ -14,13 +14,12 @@
 
 use std::cell::Cell;
 use std::ops::Range;
-use std::panic;
-use std::ptr;
 use std::sync::Arc;
+use std::{panic, ptr};
 
 use super::current;
 use crate::retire::context::Context;
-use crate::retire::nesting::Node;
+use crate::retire::nesting::{self, Node};
 use crate::scheduler::worker::Worker;
 use crate::shim::abort_with;
 
@@ -63,14 +62,14 @@ struct Dismissed;
 #[repr(C)]
 pub(super) struct Link {
     node: Node,
-    context: Context,
+    pub(super) context: Context,
     /// The flow of the resumer, which waits; valid while running. It is kept here and not in the
     /// resumer's frame, as each load on the way to the other side's stack pointer delays the
     /// switch.
-    resumer: Context,
+    pub(super) resumer: Context,
     /// The next coroutine in the chain; valid while running.
     pub(super) resumed_by: Cell<*const Link>,
-    state: Cell<State>,
+    pub(super) state: Cell<State>,
     suspension: Cell<Suspension>,
     /// The coroutine certainly ends before anything that it borrows, for instance a thread-local
     /// value.
@@ -106,24 +105,15 @@ impl Link {
     }
 
     #[inline(always)]
-    pub(super) fn state(&self) -> State {
-        self.state.get()
-    }
-
-    pub(super) fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
-    #[inline(always)]
     pub(super) fn may_be_resumed(&self) -> bool {
-        (self.state() == State::Suspended && self.may_go_on()) || self.may_be_started()
+        (self.state.get() == State::Suspended && self.may_go_on()) || self.may_be_started()
     }
 
     // Kept apart so that the usual case is a comparison and not a jump table.
     #[cold]
     #[inline(never)]
     fn may_be_started(&self) -> bool {
-        self.state() == State::Created
+        self.state.get() == State::Created
     }
 
     /// Returns whether the body may go on. It may not if it could be in the middle of using a
@@ -141,7 +131,7 @@ impl Link {
     #[inline(always)]
     pub(super) unsafe fn enter(&self) {
         self.resumer.renew();
-        let (worker, resumed_by) = current::enter(self);
+        let (worker, resumed_by) = nesting::enter(ptr::from_ref(self).cast());
         // SAFETY: the word is null or points to this thread's worker, which clears it before it
         // goes.
         if let Some(worker) = unsafe { worker.cast::<Worker>().as_ref() } {
@@ -149,58 +139,13 @@ impl Link {
             // find it.
             worker.remote.forks.request_from_self();
         }
-        self.resumed_by.set(resumed_by);
+        self.resumed_by.set(resumed_by.cast());
         self.state.set(State::Running);
         // SAFETY: this flow is the running one. It waits here until the other flow comes back to
         // it, and until then this coroutine cannot be resumed again, as its state is Running. The
         // other flow is suspended or new, its stack is there, and by contract it may run.
         unsafe { self.resumer.switch(&self.context) };
-        current::set_innermost(resumed_by);
-    }
-
-    /// Switches from the body to its resumer. Returns when the coroutine is resumed.
-    ///
-    /// # Safety
-    /// The caller is the body, and [`Link::assert_may_suspend`] has returned.
-    #[inline(always)]
-    pub(super) unsafe fn suspend(&self) {
-        self.state.set(State::Suspended);
-        // SAFETY: the body is the innermost coroutine, so its flow is the running one, and the
-        // resumer waits in `enter`.
-        unsafe { self.context.switch(&self.resumer) };
-    }
-
-    /// Completes the first switch. To be called before anything else on the coroutine's own stack.
-    ///
-    /// # Safety
-    /// This flow has just begun, and `message` came with the switch.
-    pub(super) unsafe fn begin(&self, message: usize) {
-        // SAFETY: the flow has just begun with this message, by this function's contract.
-        unsafe { self.context.arrive(message) };
-    }
-
-    /// Leaves the coroutine for ever.
-    ///
-    /// # Safety
-    /// The caller is the root of the coroutine, and nothing on its stack is needed any more.
-    pub(super) unsafe fn end(&self) -> ! {
-        self.state.set(State::Finished);
-        // SAFETY: the root's flow is the running one, and the resumer waits in `enter`. The resumer
-        // frees the stack and this object.
-        unsafe { self.context.leave(&self.resumer) }
-    }
-
-    /// Runs the destructors on the stack, innermost first, by unwinding it.
-    ///
-    /// # Safety
-    /// Those of `enter`, and the state is Suspended.
-    pub(super) unsafe fn unwind(&self) {
-        self.dismiss();
-        // SAFETY: by contract the state is Suspended and everything that the body borrows is there.
-        unsafe { self.enter() };
-        if self.state.get() != State::Finished {
-            fatal("came back from its unwinding without having ended", self);
-        }
+        nesting::set_innermost(resumed_by);
     }
 
     /// Returns whether the body was continued in order to be unwound. For the body, after a switch.
@@ -226,17 +171,18 @@ impl Link {
 
     /// Panics unless the caller is the body and may leave its stack suspended.
     #[inline(always)]
-    pub(super) fn assert_may_suspend(&self) {
+    pub(super) fn assert_may_suspend(&self) -> Suspending<'_> {
         // The node is not free if it is pinned, or guarded by `dismiss` because the coroutine is
         // dropped.
         if crate::shim::panicking() || !ptr::eq(current::innermost(), self) || !self.node.is_free()
         {
             self.refuse_to_suspend();
         }
+        Suspending(self)
     }
 
-    /// Forbids the body to suspend, for ever.
-    fn dismiss(&self) {
+    /// Forbids the body to suspend, for ever: it is about to be unwound.
+    pub(super) fn dismiss(&self) {
         self.suspension.set(Suspension::Never);
         self.node.guard();
     }
@@ -284,9 +230,24 @@ impl Link {
     }
 }
 
+/// The right of a running body to suspend, for the moment.
+pub(super) struct Suspending<'a>(&'a Link);
+
+impl Suspending<'_> {
+    /// Switches from the body to its resumer. Returns when the coroutine is resumed.
+    #[inline(always)]
+    pub(super) fn begin(self) {
+        let Suspending(link) = self;
+        link.state.set(State::Suspended);
+        // SAFETY: the body is the innermost coroutine, so its flow is the running one, and the
+        // resumer waits in `enter`.
+        unsafe { link.context.switch(&link.resumer) };
+    }
+}
+
 /// Aborts the process with a message: going on would free memory that is in use.
 #[cold]
 pub(super) fn fatal(what: &str, link: &Link) -> ! {
-    let name = link.name().unwrap_or("unnamed");
+    let name = link.name.as_deref().unwrap_or("unnamed");
     abort_with(&format!("coroutine {} ({name}) {what}", link.id))
 }

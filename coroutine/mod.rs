@@ -97,8 +97,7 @@ mod yielder;
 mod tests;
 
 use std::cell::Cell;
-use std::fmt;
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -114,7 +113,7 @@ pub use current::{Current, current};
 pub use error::{CreateError, ResumeError};
 pub use link::State;
 use link::{Link, fatal};
-use yielder::Transfer;
+use yielder::Passed;
 pub use yielder::Yielder;
 
 /// The progress of a coroutine when [`Coroutine::resume`] returns.
@@ -298,7 +297,7 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
         let context = unsafe { Context::on_stack(&stack, top, entry, core.as_ptr().cast()) };
         let link = Link::new(context, name, class.size(), stack.guard(), scoped);
         let whole = Core {
-            yielder: Yielder { link, transfer: Transfer::new() },
+            yielder: Yielder { link, passed: Cell::new(Passed { nothing: () }) },
             stack: Cell::new(Some(stack)),
             result: Cell::new(None),
             body: Cell::new(Some(body)),
@@ -373,19 +372,20 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
         let core = self.core();
         let link = &core.yielder.link;
         if !link.may_be_resumed() {
-            return Err(refusal(link.state(), input));
+            return Err(refusal(link.state.get(), input));
         }
-        // SAFETY: the body is not running, and it took its previous input as soon as it got it.
-        unsafe { core.yielder.transfer.put_input(input) };
+        let passed = &core.yielder.passed;
+        passed.set(Passed { input: ManuallyDrop::new(input) });
         // SAFETY: the state allows it. What the body borrows is still there: by the contract of
         // `create`, and for thread-local values by `may_go_on`. This borrow of `self` keeps the
         // core alive.
         unsafe { link.enter() };
-        if link.state() != State::Suspended {
+        if link.state.get() != State::Suspended {
             return Ok(Resumed::Returned(core.finish()));
         }
-        // SAFETY: the body has just suspended, so it has put an output there.
-        Ok(Resumed::Yielded(unsafe { core.yielder.transfer.take_output() }))
+        // SAFETY: the body has just suspended, so it has put an output there. It does not run, so
+        // this access is the only one.
+        Ok(Resumed::Yielded(unsafe { ManuallyDrop::take(&mut (*passed.as_ptr()).output) }))
     }
 
     /// Returns the state of the coroutine. A load.
@@ -403,7 +403,7 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     /// assert_eq!(twice.state(), State::Finished);
     /// ```
     pub fn state(&self) -> State {
-        self.link().state()
+        self.link().state.get()
     }
 
     /// Returns whether the body has returned or panicked. A load.
@@ -420,7 +420,7 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     /// Returns the name that the coroutine was created with. A load. See [`Builder`] for an
     /// example.
     pub fn name(&self) -> Option<&str> {
-        self.link().name()
+        self.link().name.as_deref()
     }
 
     /// Returns the size of the stack in bytes, which is at least the size asked for. A load. See
@@ -465,10 +465,14 @@ impl<In, Out, Ret, Body: ?Sized> Core<In, Out, Ret, Body> {
         if cfg!(panic = "abort") || !link.may_go_on() {
             return false;
         }
+        link.dismiss();
         // SAFETY: the body is suspended and may go on: what it borrows is there by the contract of
         // `create`, and thread-local values by `may_go_on`. The caller, a destructor, keeps the
         // core alive.
-        unsafe { link.unwind() };
+        unsafe { link.enter() };
+        if link.state.get() != State::Finished {
+            fatal("came back from its unwinding without having ended", link);
+        }
         true
     }
 }
@@ -476,7 +480,7 @@ impl<In, Out, Ret, Body: ?Sized> Core<In, Out, Ret, Body> {
 impl<In, Out, Ret> Drop for Coroutine<In, Out, Ret> {
     fn drop(&mut self) {
         let core = self.core();
-        match core.yielder.link.state() {
+        match core.yielder.link.state.get() {
             State::Created | State::Finished => {}
             State::Suspended if core.unwind() => {}
             State::Suspended => return,
@@ -498,13 +502,12 @@ impl<In, Out, Ret> Drop for Coroutine<In, Out, Ret> {
     }
 }
 
-impl<In, Out, Ret> fmt::Debug for Coroutine<In, Out, Ret> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Coroutine")
-            .field("id", &self.id())
-            .field("name", &self.name())
-            .field("state", &self.state())
-            .finish_non_exhaustive()
+debug! {
+    impl<In, Out, Ret> Coroutine<In, Out, Ret> as this {
+        id: this.id(),
+        name: this.name(),
+        state: this.state(),
+        ..
     }
 }
 
@@ -532,18 +535,20 @@ where
     let core = unsafe { &*core.cast::<Core<In, Out, Ret, Cell<Option<F>>>>() };
     let link = &core.yielder.link;
     // SAFETY: this is the first switch to the coroutine, by contract, and `message` came with it.
-    unsafe { link.begin(message) };
+    unsafe { link.context.arrive(message) };
     let result = catch_unwind(AssertUnwindSafe(|| {
         let body = core.body.take().expect("a body is called once");
         // SAFETY: the coroutine has just been resumed for the first time, so there is an input: a
         // coroutine that is dropped before that never starts.
-        let input = unsafe { core.yielder.transfer.take_input() };
+        let input = unsafe { ManuallyDrop::take(&mut (*core.yielder.passed.as_ptr()).input) };
         body(&core.yielder, input)
     }));
     match result {
         Err(payload) if link.was_unwound_by(&*payload) => {}
         result => core.result.set(Some(result)),
     }
-    // SAFETY: this is the only frame left, and none of its variables has a destructor still to run.
-    unsafe { link.end() }
+    link.state.set(State::Finished);
+    // SAFETY: this flow is the running one, this is its only frame, and none of its variables has a
+    // destructor still to run. The resumer waits in `enter`, and frees the stack and the core.
+    unsafe { link.context.leave(&link.resumer) }
 }

@@ -7,8 +7,7 @@ use crate::shim::thread_local;
 use std::cell::RefCell;
 use std::sync::OnceLock;
 
-use super::CreateError;
-use super::current;
+use super::{CreateError, current};
 use crate::retire::memory::StackMemory;
 use crate::retire::pool::StackPool;
 use crate::retire::stack::{Stack, StackClass};

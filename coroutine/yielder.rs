@@ -1,61 +1,20 @@
 //! The handle by which a body suspends its coroutine.
 
-use std::cell::UnsafeCell;
-use std::fmt;
+use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
 use super::link::Link;
 
-/// The slot through which values pass between the two sides.
+/// A value on its way from one side to the other.
 ///
 /// There is no tag. The writer switches to the other side at once, and the reader takes the value
 /// out before anything else. The reader knows from how it was reached what the slot holds: the body
 /// was resumed, not dismissed, so it is an input; or the resumer finds the body suspended, not
 /// finished, so it is an output.
-pub(super) struct Transfer<In, Out>(UnsafeCell<Passed<In, Out>>);
-
-union Passed<In, Out> {
-    nothing: (),
-    input: ManuallyDrop<In>,
-    output: ManuallyDrop<Out>,
-}
-
-impl<In, Out> Transfer<In, Out> {
-    pub(super) fn new() -> Transfer<In, Out> {
-        Transfer(UnsafeCell::new(Passed { nothing: () }))
-    }
-
-    /// # Safety
-    /// The other side is not running, and has taken the previous value.
-    #[inline(always)]
-    pub(super) unsafe fn put_input(&self, input: In) {
-        // SAFETY: the other side is not running, so this access is the only one.
-        unsafe { *self.0.get() = Passed { input: ManuallyDrop::new(input) } };
-    }
-
-    /// # Safety
-    /// The body has been resumed, and has not called this since.
-    #[inline(always)]
-    pub(super) unsafe fn take_input(&self) -> In {
-        // SAFETY: the resumer has put an input there and waits.
-        unsafe { ManuallyDrop::take(&mut (*self.0.get()).input) }
-    }
-
-    /// # Safety
-    /// The other side is not running, and has taken the previous value.
-    #[inline(always)]
-    pub(super) unsafe fn put_output(&self, output: Out) {
-        // SAFETY: the other side is not running, so this access is the only one.
-        unsafe { *self.0.get() = Passed { output: ManuallyDrop::new(output) } };
-    }
-
-    /// # Safety
-    /// The body has suspended, and the resumer has not called this since.
-    #[inline(always)]
-    pub(super) unsafe fn take_output(&self) -> Out {
-        // SAFETY: the body has put an output there and waits.
-        unsafe { ManuallyDrop::take(&mut (*self.0.get()).output) }
-    }
+pub(super) union Passed<In, Out> {
+    pub(super) nothing: (),
+    pub(super) input: ManuallyDrop<In>,
+    pub(super) output: ManuallyDrop<Out>,
 }
 
 /// The handle by which the body of a coroutine suspends.
@@ -63,7 +22,7 @@ impl<In, Out> Transfer<In, Out> {
 /// The body gets a reference when it starts. It takes `In` and gives `Out`.
 pub struct Yielder<In, Out> {
     pub(super) link: Link,
-    pub(super) transfer: Transfer<In, Out>,
+    pub(super) passed: Cell<Passed<In, Out>>,
 }
 
 impl<In, Out> Yielder<In, Out> {
@@ -114,24 +73,18 @@ impl<In, Out> Yielder<In, Out> {
     /// ```
     #[inline]
     pub fn suspend(&self, value: Out) -> In {
-        self.link.assert_may_suspend();
-        // SAFETY: the resumer waits, and the body has taken the last input.
-        unsafe { self.transfer.put_output(value) };
-        // SAFETY: the assertion above has established that the caller is the body and may suspend.
-        unsafe { self.link.suspend() };
+        let suspension = self.link.assert_may_suspend();
+        self.passed.set(Passed { output: ManuallyDrop::new(value) });
+        suspension.begin();
         if self.link.is_dismissed() {
             self.link.unwind_from_here();
         }
-        // SAFETY: the body has just been resumed, not dismissed, so there is an input.
-        unsafe { self.transfer.take_input() }
+        // SAFETY: the body has just been resumed, not dismissed, so there is an input. The resumer
+        // waits, so this access is the only one.
+        unsafe { ManuallyDrop::take(&mut (*self.passed.as_ptr()).input) }
     }
 }
 
-impl<In, Out> fmt::Debug for Yielder<In, Out> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Yielder")
-            .field("id", &self.link.id)
-            .field("name", &self.link.name())
-            .finish_non_exhaustive()
-    }
+debug! {
+    impl<In, Out> Yielder<In, Out> as this { id: this.link.id, name: this.link.name.as_deref(), .. }
 }

@@ -36,7 +36,7 @@ fn two_transfers() {
 
 fn main() -> ExitCode {
     match sim::explore(&Options::new(), two_transfers) {
-        Ok(explored) => println!("{} runs, and the money was right in each", explored.runs()),
+        Ok(explored) => println!("{} runs, and the money was right in each", explored.runs),
         Err(failed) => {
             println!("{failed}");
             return ExitCode::FAILURE;

@@ -70,7 +70,9 @@ async fn serve(
     let (from, mut to) = stream.into_split();
     let mut lines = BufReader::new(from).lines();
     while let Some(Ok(Some(request))) = swansong.interrupt(lines.next_line()).await {
-        let Ok(task) = compute.spawn_guarded(move || answer(&request)) else {
+        let Ok(task) =
+            cygnet::task().guard(&compute.swansong()).spawn_in(&compute, move || answer(&request))
+        else {
             to.write_all(REFUSAL).await?;
             break;
         };

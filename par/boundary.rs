@@ -2,9 +2,9 @@
 //! `par` uses nothing of the scheduler directly.
 
 use crate::retire::nesting::Pin;
-use crate::runtime::Cancelled;
-use crate::runtime::here;
+use crate::runtime::{Cancelled, here};
 use crate::scheduler::cancel::is_cancelled;
+use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::wait::no_suspend::is_forbidden;
 use crate::scheduler::worker::Worker;
 use crate::task::words::tree::Node;
@@ -27,31 +27,27 @@ pub(super) fn with_caller<R>(
     run: impl for<'a> FnOnce(Caller<'a>, usize) -> R,
 ) -> Result<R, Cancelled> {
     let _pin = Pin::innermost();
-    // SAFETY: `run` takes any lifetime, so it cannot keep the `Caller` beyond this call. This frame
-    // is on the task's stack, or on the stack of a bare coroutine that the task has resumed and
-    // that is pinned. In both cases the task ends after this frame.
-    let (caller, workers) = unsafe { Caller::here(what) }?;
+    let (node, workers) = enter(what)?;
+    // SAFETY: the node belongs to the running task or to a scope on its stack. `run` takes any
+    // lifetime, so it cannot keep the `Caller` beyond this call. This frame is on the task's stack,
+    // or on the stack of a bare coroutine that the task has resumed and that is pinned. In both
+    // cases the task ends after this frame.
+    let caller = Caller { node: unsafe { &*node } };
     Ok(run(caller, workers))
 }
 
-impl Caller<'_> {
-    /// Returns the calling task and the number of workers of its runtime.
-    ///
-    /// # Safety
-    /// The `Caller` must not be used after the task's end.
-    #[inline(never)]
-    #[track_caller]
-    unsafe fn here<'a>(what: &str) -> Result<(Caller<'a>, usize), Cancelled> {
-        let (worker, _) = here(what);
-        // SAFETY: the node belongs to the running task or to a scope on its stack. Both outlive
-        // this call, and after it the caller of this function answers for the lifetime.
-        let caller = Caller { node: unsafe { &*worker.node.get() } };
-        if caller.is_cancelled() {
-            return Err(Cancelled::here());
-        }
-        Ok((caller, worker.shared().workers()))
+/// Returns the node of the calling task and the number of workers of its runtime.
+#[inline(never)]
+#[track_caller]
+fn enter(what: &str) -> Result<(*const Node, usize), Cancelled> {
+    let (worker, _) = here(what);
+    if crate::runtime::is_cancelled() {
+        return Err(Cancelled::here());
     }
+    Ok((worker.node.get(), worker.shared().workers()))
+}
 
+impl Caller<'_> {
     /// Checks in with the scheduler and returns `true` if the loop has nothing to react to. That is
     /// the usual case, and costs a few loads.
     #[inline]
@@ -67,7 +63,8 @@ impl Caller<'_> {
     /// Returns whether the loop must end early because its caller is cancelled.
     #[inline]
     pub(super) fn is_cancelled(self) -> bool {
-        is_cancelled(self.node)
+        // SAFETY: the node does not end before the `Caller`: see `with_caller`.
+        is_cancelled(unsafe { LiveNode::new(self.node) })
     }
 }
 

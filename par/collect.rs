@@ -6,11 +6,11 @@
 //! result.
 
 use crate::par::drive::{Body, run_all};
-use crate::par::{IntoSource, Source};
+use crate::par::{IntoSource, Source, Zip, zip};
 use crate::runtime::Cancelled;
 use std::marker::PhantomData;
 use std::mem::forget;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::ptr::slice_from_raw_parts_mut;
 
 /// The spare capacity of a vector, which lives in the frame of the call that fills it.
@@ -38,53 +38,15 @@ unsafe impl<R: Send> Send for Made<'_, R> {}
 
 impl<R> Drop for Made<'_, R> {
     fn drop(&mut self) {
-        // SAFETY: `start` is in the room, or at its end.
-        let start = unsafe { self.first.add(self.start) };
+        let start = self.first.wrapping_add(self.start);
         // SAFETY: these `count` items have been made and belong to this run alone. The memory
         // belongs to the vector, which outlives `'a`.
         unsafe { slice_from_raw_parts_mut(start, self.count).drop_in_place() };
     }
 }
 
-/// A source with numbered items. The engine counts them, so the numbers do not depend on the
-/// source.
-struct Numbered<S> {
-    source: S,
-    start: usize,
-    end: usize,
-}
-
-impl<S: Source> Source for Numbered<S> {
-    type Item = (usize, S::Item);
-    type Iter = std::iter::Zip<std::ops::Range<usize>, S::Iter>;
-
-    #[inline]
-    fn size(&self) -> usize {
-        self.end - self.start
-    }
-
-    #[inline]
-    fn split_at(self, n: usize) -> (Self, Self) {
-        // Two parts must never share a number, whatever the source does.
-        assert!(n <= self.size(), "cygnet: a part of a loop is cut behind its end");
-        let middle = self.start + n;
-        let (private, back) = self.source.split_at(n);
-        (
-            Numbered { source: private, start: self.start, end: middle },
-            Numbered { source: back, start: middle, end: self.end },
-        )
-    }
-
-    #[inline]
-    fn items(self) -> Self::Iter {
-        (self.start..self.end).zip(self.source.items())
-    }
-
-    #[inline]
-    fn at_least(&self) -> usize {
-        self.source.at_least()
-    }
-}
+/// A source whose items are numbered by the engine, so the numbers do not depend on the source.
+type Numbered<S> = Zip<Range<usize>, S>;
 
 struct Collect<'a, F, R> {
     f: F,
@@ -123,23 +85,20 @@ where
         mut made: Made<'a, R>,
         chunk: Numbered<S>,
     ) -> ControlFlow<Made<'a, R>, Made<'a, R>> {
-        let Numbered { source, start, end } = chunk;
+        let Zip { a: Range { start, end }, b: source } = chunk;
         assert!(start <= end && end <= self.room.size, "cygnet: a part of a loop is out of bounds");
         if made.count == 0 {
             made.start = start;
         }
         assert!(made.start + made.count == start, "{UNTRUE}");
-        // SAFETY: `start` is at most `size`, so the place is in the room or at its end.
-        let place = unsafe { self.room.first.add(start) };
+        let place = self.room.first.wrapping_add(start);
         let mut progress = Progress { total: &mut made.count, new: 0 };
         (0..end - start).zip(source.items()).for_each(|(index, item)| {
             let item = (self.f)(item);
-            // SAFETY: `start + index < end <= size`, so the place is in the room.
-            let place = unsafe { place.add(index) };
-            // SAFETY: the place has room for an `R`. No other part writes to it: `Numbered` gets
-            // its numbers by splitting one range, so they are disjoint. Nothing has been made here
-            // before, as a chunk is gone over once.
-            unsafe { place.write(item) };
+            // SAFETY: `start + index < end <= size`, so the place is in the room, and has room for
+            // an `R`. No other part writes to it: the numbers come from splitting one range, so
+            // they are disjoint. Nothing has been made here before, as a chunk is gone over once.
+            unsafe { place.add(index).write(item) };
             progress.new += 1;
         });
         drop(progress);
@@ -193,7 +152,7 @@ where
     assert!(size < usize::MAX, "cygnet: par::map_collect has more items than a Vec can hold");
     let mut results = Vec::with_capacity(size);
     let room = Room { first: results.as_mut_ptr(), size, vector: PhantomData };
-    let numbered = Numbered { source, start: 0, end: size };
+    let numbered = zip(0..size, source);
     let made = run_all("par::map_collect", numbered, &Collect { f, room })?;
     assert!(made.count == size, "{UNTRUE}");
     // The vector owns the items from here on.

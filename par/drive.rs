@@ -9,8 +9,7 @@
 use crate::par::Source;
 use crate::par::boundary::{self, Caller, with_caller};
 use crate::par::pace::Pace;
-use crate::runtime::Cancelled;
-use crate::runtime::join;
+use crate::runtime::{Cancelled, join};
 use crate::shim::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use crate::shim::time::{computed, now};
 use crossbeam_utils::CachePadded;
@@ -58,31 +57,11 @@ pub(super) enum Stop {
     Panicked,
 }
 
-/// Why a loop stops. Every part reads this word; the first part with a reason writes it.
-struct StopWord(AtomicU8);
-
-impl StopWord {
-    fn set(&self, stop: Stop) {
-        let no = Stop::No as u8;
-        // Relaxed: the word only says that no more need be done, and publishes nothing else.
-        let _ = self.0.compare_exchange(no, stop as u8, Ordering::Relaxed, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn get(&self) -> Stop {
-        match self.0.load(Ordering::Relaxed) {
-            0 => Stop::No,
-            1 => Stop::Found,
-            2 => Stop::Cancelled,
-            _ => Stop::Panicked,
-        }
-    }
-}
-
 /// The state shared by all parts of one call, in the frame of that call.
 pub(super) struct Loop<'a> {
     /// On a cache line of its own, as the calling worker writes to its stack all the time.
-    stop: CachePadded<StopWord>,
+    /// Why the loop stops: every part reads this word, and the first part with a reason writes it.
+    stop: CachePadded<AtomicU8>,
     caller: Caller<'a>,
     /// The number of parts to offer to begin with: 0 if there is only one worker.
     spine: u32,
@@ -93,17 +72,24 @@ impl<'a> Loop<'a> {
     #[inline]
     pub(super) fn new(caller: Caller<'a>, workers: usize) -> Loop<'a> {
         let spine = (usize::BITS - (workers - 1).leading_zeros()).min(SPINE);
-        Loop { stop: CachePadded::new(StopWord(AtomicU8::new(Stop::No as u8))), caller, spine }
+        Loop { stop: CachePadded::new(AtomicU8::new(Stop::No as u8)), caller, spine }
     }
 
     #[inline]
     pub(super) fn stop(&self, why: Stop) {
-        self.stop.set(why);
+        let no = Stop::No as u8;
+        // Relaxed: the word only says that no more need be done, and publishes nothing else.
+        let _ = self.stop.compare_exchange(no, why as u8, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     #[inline]
     pub(super) fn stopped(&self) -> Stop {
-        self.stop.get()
+        match self.stop.load(Ordering::Relaxed) {
+            0 => Stop::No,
+            1 => Stop::Found,
+            2 => Stop::Cancelled,
+            _ => Stop::Panicked,
+        }
     }
 
     /// Returns whether there is another worker to share with.

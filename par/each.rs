@@ -5,24 +5,6 @@ use crate::par::{IntoSource, Source};
 use crate::runtime::Cancelled;
 use std::ops::ControlFlow;
 
-struct Each<F>(F);
-
-impl<S: Source, F: Fn(S::Item) + Sync> Body<S> for Each<F> {
-    type Out = ();
-
-    #[inline]
-    fn begin(&self) {}
-
-    #[inline]
-    fn chunk(&self, (): (), chunk: S) -> ControlFlow<()> {
-        chunk.items().for_each(&self.0);
-        ControlFlow::Continue(())
-    }
-
-    #[inline]
-    fn merge(&self, (): (), (): ()) {}
-}
-
 /// Calls `f` with each item, in any order, on any worker.
 ///
 /// Suspends at the ends of chunks to let ready tasks of the worker run, and at its end if another
@@ -52,7 +34,8 @@ where
     S: IntoSource,
     F: Fn(S::Item) + Sync,
 {
-    run_all("par::for_each", source.into_source(), &Each(f))
+    let fold = Fold { identity: || (), fold: |(), item| f(item), reduce: |(), ()| () };
+    run_all("par::for_each", source.into_source(), &fold)
 }
 
 struct Fold<I, F, R> {

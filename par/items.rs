@@ -1,7 +1,6 @@
 //! A vector whose items are moved out by the parts of a loop.
 
 use crate::par::Source;
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
@@ -52,8 +51,7 @@ impl<T> Items<T> {
     }
 
     fn at(&self, index: usize) -> *mut T {
-        // SAFETY: every caller passes an index of the vector or its length.
-        unsafe { self.memory.first.as_ptr().add(index) }
+        self.memory.first.as_ptr().wrapping_add(index)
     }
 }
 
@@ -117,8 +115,4 @@ impl<T> Drop for Items<T> {
     }
 }
 
-impl<T> fmt::Debug for Items<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Items").field("left", &(self.end - self.start)).finish_non_exhaustive()
-    }
-}
+debug! { impl<T> Items<T> as this { left: this.end - this.start, .. } }

@@ -19,8 +19,7 @@
 
 use crate::par::boundary::with_caller;
 use crate::par::drive::{Loop, Pass, Stop, StopOnPanic, may_nest};
-use crate::runtime::Cancelled;
-use crate::runtime::join;
+use crate::runtime::{Cancelled, join};
 use std::cmp::Ordering;
 
 /// Pieces of at most this many elements are not cut: std's sort takes some 20 us for as many

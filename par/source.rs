@@ -99,75 +99,136 @@ impl<S: Source> IntoSource for S {
     }
 }
 
-impl<'a, T: Sync> Source for &'a [T] {
-    type Item = &'a T;
-    type Iter = slice::Iter<'a, T>;
-
-    #[inline]
-    fn size(&self) -> usize {
-        (**self).len()
-    }
-
-    #[inline]
-    fn split_at(self, n: usize) -> (Self, Self) {
-        <[T]>::split_at(self, n)
-    }
-
-    #[inline]
-    fn items(self) -> slice::Iter<'a, T> {
-        self.iter()
-    }
-}
-
-impl<'a, T: Send> Source for &'a mut [T] {
-    type Item = &'a mut T;
-    type Iter = slice::IterMut<'a, T>;
-
-    #[inline]
-    fn size(&self) -> usize {
-        (**self).len()
-    }
-
-    #[inline]
-    fn split_at(self, n: usize) -> (Self, Self) {
-        self.split_at_mut(n)
-    }
-
-    #[inline]
-    fn items(self) -> slice::IterMut<'a, T> {
-        self.iter_mut()
-    }
-}
-
-/// References to collections that are slices underneath.
+/// The sources over a slice that is shared, or that is changed: itself, the collections that are a
+/// slice underneath, and its parts.
 macro_rules! slices {
-    ($([$($parameters:tt)*] $shared:ty, $unique:ty;)*) => {$(
-        impl<'a, T: Sync + 'a, $($parameters)*> IntoSource for $shared {
-            type Item = &'a T;
-            type Source = &'a [T];
+    (
+        &'a $($mutability:ident)?, $bound:ident, $iter:ident, $into_iter:ident, $split_at:ident;
+        $(#[$type_doc:meta])* $Chunks:ident; $(#[$chunks_doc:meta])* $chunks:ident;
+    ) => {
+        impl<'a, T: $bound> Source for &'a $($mutability)? [T] {
+            type Item = &'a $($mutability)? T;
+            type Iter = slice::$iter<'a, T>;
 
             #[inline]
-            fn into_source(self) -> &'a [T] {
-                self
+            fn size(&self) -> usize {
+                (**self).len()
+            }
+
+            #[inline]
+            fn split_at(self, n: usize) -> (Self, Self) {
+                <[T]>::$split_at(self, n)
+            }
+
+            #[inline]
+            fn items(self) -> Self::Iter {
+                self.$into_iter()
             }
         }
 
-        impl<'a, T: Send + 'a, $($parameters)*> IntoSource for $unique {
-            type Item = &'a mut T;
-            type Source = &'a mut [T];
+        slices! { @ [] &'a $($mutability)?, $bound, Vec<T> }
+        slices! { @ [] &'a $($mutability)?, $bound, Box<[T]> }
+        slices! { @ [const N: usize] &'a $($mutability)?, $bound, [T; N] }
+
+        $(#[$type_doc])*
+        #[derive(Debug)]
+        pub struct $Chunks<'a, T> {
+            slice: &'a $($mutability)? [T],
+            size: usize,
+        }
+
+        $(#[$chunks_doc])*
+        ///
+        /// # Panics
+        /// If `size` is 0.
+        #[track_caller]
+        pub fn $chunks<T>(slice: &$($mutability)? [T], size: usize) -> $Chunks<'_, T> {
+            let name = stringify!($chunks);
+            assert!(size > 0, "cygnet: par::{name} cannot cut a slice into parts of 0 elements");
+            $Chunks { slice, size }
+        }
+
+        impl<'a, T: $bound> Source for $Chunks<'a, T> {
+            type Item = &'a $($mutability)? [T];
+            type Iter = slice::$Chunks<'a, T>;
 
             #[inline]
-            fn into_source(self) -> &'a mut [T] {
+            fn size(&self) -> usize {
+                self.slice.len().div_ceil(self.size)
+            }
+
+            #[inline]
+            fn split_at(self, n: usize) -> (Self, Self) {
+                let $Chunks { slice, size } = self;
+                let end = n.saturating_mul(size).min(slice.len());
+                let (private, back) = slice.$split_at(end);
+                ($Chunks { slice: private, size }, $Chunks { slice: back, size })
+            }
+
+            #[inline]
+            fn items(self) -> Self::Iter {
+                self.slice.$chunks(self.size)
+            }
+        }
+    };
+    (@ [$($parameters:tt)*] &'a $($mutability:ident)?, $bound:ident, $collection:ty) => {
+        impl<'a, T: $bound + 'a, $($parameters)*> IntoSource for &'a $($mutability)? $collection {
+            type Item = &'a $($mutability)? T;
+            type Source = &'a $($mutability)? [T];
+
+            #[inline]
+            fn into_source(self) -> Self::Source {
                 self
             }
         }
-    )*};
+    };
 }
 
 slices! {
-    [] &'a Vec<T>, &'a mut Vec<T>;
-    [] &'a Box<[T]>, &'a mut Box<[T]>;
-    [const N: usize] &'a [T; N], &'a mut [T; N];
+    &'a, Sync, Iter, iter, split_at;
+    /// Non-overlapping parts of a slice: see [`chunks`].
+    Chunks;
+    /// Cuts a slice into parts of `size` elements; the last part may be shorter. Like
+    /// [`slice::chunks`].
+    ///
+    /// Costs nothing by itself.
+    ///
+    /// ```
+    /// use cygnet::par;
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let sums = rt.block_on(|| {
+    ///     par::map_collect(par::chunks(&[1, 2, 3, 4, 5], 2), |part| part.iter().sum())
+    /// });
+    /// assert_eq!(sums, Ok(vec![3, 7, 5]));
+    /// ```
+    chunks;
+}
+
+// Not derived: a clone copies only the reference, so `T: Clone` is not needed.
+impl<T> Clone for Chunks<'_, T> {
+    fn clone(&self) -> Self {
+        Chunks { ..*self }
+    }
+}
+
+slices! {
+    &'a mut, Send, IterMut, iter_mut, split_at_mut;
+    /// Non-overlapping mutable parts of a slice: see [`chunks_mut`].
+    ChunksMut;
+    /// Cuts a slice into mutable parts of `size` elements; the last part may be shorter. Like
+    /// [`slice::chunks_mut`].
+    ///
+    /// Costs nothing by itself.
+    ///
+    /// ```
+    /// use cygnet::par;
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let mut numbers = [5, 4, 3, 2, 1];
+    /// rt.block_on(|| par::for_each(par::chunks_mut(&mut numbers, 2), |part| part.sort()))
+    ///     .unwrap();
+    /// assert_eq!(numbers, [4, 5, 2, 3, 1]);
+    /// ```
+    chunks_mut;
 }
 
 impl<T: Send> IntoSource for Vec<T> {
@@ -179,119 +240,11 @@ impl<T: Send> IntoSource for Vec<T> {
     }
 }
 
-/// Non-overlapping parts of a slice: see [`chunks`].
-#[derive(Debug)]
-pub struct Chunks<'a, T> {
-    slice: &'a [T],
-    size: usize,
-}
-
-// Not derived: a clone copies only the reference, so `T: Clone` is not needed.
-impl<T> Clone for Chunks<'_, T> {
-    fn clone(&self) -> Self {
-        Chunks { ..*self }
-    }
-}
-
-/// Cuts a slice into parts of `size` elements; the last part may be shorter. Like
-/// [`slice::chunks`].
-///
-/// Costs nothing by itself.
-///
-/// ```
-/// use cygnet::par;
-/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
-/// let sums = rt.block_on(|| {
-///     par::map_collect(par::chunks(&[1, 2, 3, 4, 5], 2), |part| part.iter().sum())
-/// });
-/// assert_eq!(sums, Ok(vec![3, 7, 5]));
-/// ```
-///
-/// # Panics
-/// If `size` is 0.
-#[track_caller]
-pub fn chunks<T>(slice: &[T], size: usize) -> Chunks<'_, T> {
-    assert!(size > 0, "cygnet: par::chunks cannot cut a slice into parts of 0 elements");
-    Chunks { slice, size }
-}
-
-impl<'a, T: Sync> Source for Chunks<'a, T> {
-    type Item = &'a [T];
-    type Iter = slice::Chunks<'a, T>;
-
-    #[inline]
-    fn size(&self) -> usize {
-        self.slice.len().div_ceil(self.size)
-    }
-
-    #[inline]
-    fn split_at(self, n: usize) -> (Self, Self) {
-        let end = n.saturating_mul(self.size).min(self.slice.len());
-        let (private, back) = self.slice.split_at(end);
-        (Chunks { slice: private, ..self }, Chunks { slice: back, ..self })
-    }
-
-    #[inline]
-    fn items(self) -> slice::Chunks<'a, T> {
-        self.slice.chunks(self.size)
-    }
-}
-
-/// Non-overlapping mutable parts of a slice: see [`chunks_mut`].
-#[derive(Debug)]
-pub struct ChunksMut<'a, T> {
-    slice: &'a mut [T],
-    size: usize,
-}
-
-/// Cuts a slice into mutable parts of `size` elements; the last part may be shorter. Like
-/// [`slice::chunks_mut`].
-///
-/// Costs nothing by itself.
-///
-/// ```
-/// use cygnet::par;
-/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
-/// let mut numbers = [5, 4, 3, 2, 1];
-/// rt.block_on(|| par::for_each(par::chunks_mut(&mut numbers, 2), |part| part.sort())).unwrap();
-/// assert_eq!(numbers, [4, 5, 2, 3, 1]);
-/// ```
-///
-/// # Panics
-/// If `size` is 0.
-#[track_caller]
-pub fn chunks_mut<T>(slice: &mut [T], size: usize) -> ChunksMut<'_, T> {
-    assert!(size > 0, "cygnet: par::chunks_mut cannot cut a slice into parts of 0 elements");
-    ChunksMut { slice, size }
-}
-
-impl<'a, T: Send> Source for ChunksMut<'a, T> {
-    type Item = &'a mut [T];
-    type Iter = slice::ChunksMut<'a, T>;
-
-    #[inline]
-    fn size(&self) -> usize {
-        self.slice.len().div_ceil(self.size)
-    }
-
-    #[inline]
-    fn split_at(self, n: usize) -> (Self, Self) {
-        let end = n.saturating_mul(self.size).min(self.slice.len());
-        let (private, back) = self.slice.split_at_mut(end);
-        (ChunksMut { slice: private, size: self.size }, ChunksMut { slice: back, size: self.size })
-    }
-
-    #[inline]
-    fn items(self) -> slice::ChunksMut<'a, T> {
-        self.slice.chunks_mut(self.size)
-    }
-}
-
 /// Two sources side by side: see [`zip`].
 #[derive(Clone, Debug)]
 pub struct Zip<A, B> {
-    a: A,
-    b: B,
+    pub(super) a: A,
+    pub(super) b: B,
 }
 
 /// Pairs the items of two sources, up to the end of the shorter one. The remaining items of the

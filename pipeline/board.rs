@@ -103,7 +103,7 @@ fn first(word: u64) -> Option<Place> {
 mod models {
     use super::{Board, Place};
     use crate::shim::atomic::{AtomicUsize, Ordering};
-    use crate::shim::check::{ORDERS, Stage, explore, plant};
+    use crate::shim::check::{ORDERS, Stage, explore, models};
     use crate::shim::thread::spawn;
 
     /// Work that lies in two places of a board.
@@ -172,19 +172,12 @@ mod models {
         other.join().unwrap();
         assert_eq!(yard.done.load(Ordering::Relaxed), 2, "work is forgotten");
         assert!(!yard.board.has_places());
-        // SAFETY: the other thread has ended, so no copy is used any more.
-        unsafe { yard.end() };
     }
 
-    #[test]
-    fn loom_whatever_is_announced_is_found() {
-        explore(3, two_announce);
-    }
+    models! {
+        fn loom_whatever_is_announced_is_found() = explore(3, two_announce);
 
-    #[test]
-    #[should_panic(expected = "work is forgotten")]
-    fn loom_negative_a_board_without_order() {
-        plant("pipeline/board.rs", ORDERS);
-        explore(3, two_announce);
+        fn loom_negative_a_board_without_order() = explore(3, two_announce),
+            without ORDERS in "pipeline/board.rs", fails: "work is forgotten";
     }
 }

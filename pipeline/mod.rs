@@ -7,11 +7,9 @@ mod board;
 mod run;
 mod stages;
 
-use crate::runtime::TaskError;
-use crate::runtime::{Cancelled, JoinError};
+use crate::runtime::{Cancelled, JoinError, TaskError};
 use stages::{Arrivals, End, InTurn, Parallel, Single, Source};
 use std::convert::Infallible;
-use std::fmt;
 use std::marker::PhantomData;
 
 pub use stages::Stages;
@@ -371,8 +369,4 @@ fn infallible_mut<T, U, E>(
     move |item| Ok(f(item))
 }
 
-impl<S, E> fmt::Debug for Pipeline<S, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pipeline").field("in_flight", &self.in_flight).finish_non_exhaustive()
-    }
-}
+debug! { impl<S, E> Pipeline<S, E> as this { in_flight: this.in_flight, .. } }

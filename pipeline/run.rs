@@ -103,19 +103,16 @@
 
 use crate::pipeline::board::{Board, Place};
 use crate::pipeline::stages::Step;
-use crate::runtime::TaskError;
-use crate::runtime::here;
-use crate::runtime::is_cancelled as is_cancelled_here;
-use crate::runtime::{Cancelled, JoinError};
-use crate::runtime::{Scope, scope};
+use crate::runtime::{
+    Cancelled, JoinError, Scope, TaskError, here, is_cancelled as is_cancelled_here, scope,
+};
 use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::worker::Worker;
-use crate::shim::Mutex;
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::shim::spin_until;
 use crate::shim::time::Duration;
+use crate::shim::{Mutex, spin_until};
 use crate::task::cause::{Cause, Reason};
-use crate::task::outcome::{Payload, Unwound, drop_payload, quietly};
+use crate::task::outcome::{Payload, Unwound, drop_payload, first_of, quietly};
 use crossbeam_utils::CachePadded;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::PoisonError;
@@ -149,9 +146,7 @@ impl Start {
     #[track_caller]
     pub(super) fn here(what: &str, in_flight: Option<usize>) -> Start {
         let (worker, _) = here(what);
-        // SAFETY: the node belongs to the running task or to a scope on its stack, and both outlive
-        // the call.
-        let is_cancelled = is_cancelled(unsafe { &*worker.node.get() });
+        let is_cancelled = is_cancelled(worker.running_node());
         let workers = worker.shared().workers();
         let limit = in_flight.unwrap_or((FOR_EACH_WORKER * workers).max(AT_LEAST));
         Start { limit, workers, stages: 0, is_cancelled, place: Location::caller() }
@@ -272,10 +267,7 @@ where
     /// more: it is gone, or another carrier has it.
     fn accept(self) -> Option<Place> {
         let board = &self.run.board;
-        loop {
-            if self.is_stopped() {
-                return None;
-            }
+        while !self.is_stopped() {
             if let Some((place, goes_on)) = board.accept() {
                 if goes_on {
                     self.invite();
@@ -284,9 +276,10 @@ where
             }
             self.linger();
             if board.leave() {
-                return None;
+                break;
             }
         }
+        None
     }
 
     /// Waits a moment for a place to appear on the board.
@@ -346,7 +339,9 @@ where
         if stop.is_none() {
             *stop = Some(why);
             drop(stop);
-            self.end_steps();
+            // Relaxed: the flag only says that no more need be done, and publishes nothing else.
+            self.run.is_stopped.store(true, Ordering::Relaxed);
+            self.scope.cancel_for(Cause::new(Reason::SiblingFailed, Some(self.run.start.place)));
             return;
         }
         drop(stop);
@@ -354,12 +349,6 @@ where
             Stop::Failed(error) => drop(error),
             Stop::Panicked(payload) => drop_payload(payload),
         }
-    }
-
-    fn end_steps(self) {
-        // Relaxed: the flag only says that no more need be done, and publishes nothing else.
-        self.run.is_stopped.store(true, Ordering::Relaxed);
-        self.scope.cancel_for(Cause::new(Reason::SiblingFailed, Some(self.run.start.place)));
     }
 }
 
@@ -478,11 +467,4 @@ where
 
 fn cancelled<E>() -> TaskError<E> {
     TaskError::Join(JoinError::Cancelled(Cancelled::here()))
-}
-
-/// Returns the first of several panics and drops the others.
-pub(super) fn first_of(mut panics: impl Iterator<Item = Payload>) -> Option<Payload> {
-    let first = panics.next();
-    panics.for_each(drop_payload);
-    first
 }

@@ -8,7 +8,7 @@ use crate::pipeline::board::Place;
 use crate::pipeline::run::{self, Flow, Start};
 use crate::runtime::TaskError;
 use crate::shim::{Mutex, MutexGuard};
-use crate::task::outcome::{Payload, drop_all, quietly};
+use crate::task::outcome::{Payload, drop_all, first_of, quietly};
 use crossbeam_utils::CachePadded;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -248,7 +248,7 @@ where
         let door = step.door.get_mut().unwrap_or_else(PoisonError::into_inner);
         let (f, queue) = (door.f.take(), take(&mut door.queue));
         let panics = [drop_all(queue.into_items()), quietly(|| drop(f)), step.next.clear()];
-        run::first_of(panics.into_iter().flatten())
+        first_of(panics.into_iter().flatten())
     }
 }
 

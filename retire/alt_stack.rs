@@ -1,13 +1,12 @@
 //! Alternate signal stacks: a signal handler runs on one when the current stack has overflowed.
 
-use std::io;
 use std::marker::PhantomData;
-use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{io, ptr};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::guard::{GUARD, GuardKind, page_size};
+use super::guard::{GUARD, GuardKind, Pages, page_size};
 
 /// Room for the handlers that ours passes faults on to: some print stack traces.
 const ROOM: usize = 64 << 10;
@@ -82,8 +81,8 @@ fn map() -> io::Result<MmapRaw> {
     let map = MmapRaw::from(map);
     // SAFETY: the range is the start of the mapping made above. The alternate stack begins above
     // it.
-    unsafe { GuardKind::of_this_kernel().install(map.as_mut_ptr()) }
-        .map_err(io::Error::from_raw_os_error)?;
+    let guard = unsafe { Pages::new(map.as_mut_ptr(), GUARD) };
+    guard.install(GuardKind::of_this_kernel()).map_err(io::Error::from_raw_os_error)?;
     Ok(map)
 }
 

@@ -114,17 +114,12 @@ impl Context {
                 size: Cell::new(end as usize - bottom as usize),
             },
             #[cfg(cygnet_tsan)]
-            fiber: Cell::new(asm::sanitizer::thread::create()),
+            fiber: Cell::new(asm::sanitizer::thread::create(0)),
             #[cfg(cygnet_tsan)]
             left_on: Cell::new(ptr::null_mut()),
             #[cfg(cygnet_tsan)]
             adopted: false,
         }
-    }
-
-    /// Returns the saved stack pointer of a suspended flow: its frames lie above this address.
-    pub(crate) fn saved(&self) -> *mut u8 {
-        self.pointer.get()
     }
 
     /// Leaves `self`, the running flow, and continues `to`. Returns when `self` is continued.
@@ -143,9 +138,9 @@ impl Context {
         let from = unsafe {
             asm::switch(self.pointer.as_ptr(), to.pointer.get(), ptr::from_ref(self) as usize)
         };
-        // SAFETY: a switch has just come to this flow. Its message is null or points to the context
-        // of the flow that was left, which outlives the switch by contract.
-        unsafe { self.arrived_from(from as *const Context) };
+        // SAFETY: a switch has just come to this flow with this message. By contract the context
+        // that it names outlives the switch.
+        unsafe { self.arrive(from) };
     }
 
     /// Leaves `self` for good and continues `to`.
@@ -160,18 +155,6 @@ impl Context {
         // SAFETY: by contract `to` is suspended or new, its stack exists and it may run now on this
         // thread, and nothing on the current stack is used again.
         unsafe { asm::leave(to.pointer.get(), 0) }
-    }
-
-    /// Completes the first switch to this flow. The entry function calls this before anything else,
-    /// with its `message`.
-    ///
-    /// # Safety
-    /// `self` is the flow that has just begun, and `message` came with the switch.
-    #[inline(always)]
-    pub(crate) unsafe fn arrive(&self, message: usize) {
-        // SAFETY: by contract a switch has just come to this flow with this message. Only `switch`
-        // and `leave` make such switches: the message is the context that was left, or null.
-        unsafe { self.arrived_from(message as *const Context) };
     }
 
     /// Tells the sanitizers that this flow is about to run in place of `from`, or of a flow that
@@ -204,27 +187,34 @@ impl Context {
             let fiber = if left_on.is_null() { self.fiber.get() } else { left_on };
             // SAFETY: by contract the switch to this flow follows at once, and the flow runs on no
             // thread, so its fiber is current on none.
-            unsafe { asm::sanitizer::thread::switch_to(fiber) };
+            unsafe { asm::sanitizer::thread::switch_to(fiber, 0) };
         }
     }
 
-    /// Tells the sanitizers that this flow has been continued from `from`, or from a flow that has
-    /// ended if `from` is null.
+    /// Completes a switch to this flow: tells the sanitizers that it has been continued. The entry
+    /// function calls this before anything else.
     ///
     /// # Safety
-    /// A switch has just come to `self`, and `from` is its message.
+    /// A switch has just come to `self`, and `message` came with it: the context that was left, or
+    /// 0 if that flow has ended. The context outlives the switch.
     #[inline(always)]
-    unsafe fn arrived_from(&self, from: *const Context) {
-        let _ = from;
+    pub(crate) unsafe fn arrive(&self, message: usize) {
+        let _ = message;
         #[cfg(cygnet_asan)]
         {
+            let (mut bottom, mut size) = (ptr::null(), 0);
             // SAFETY: by contract a switch has just come to this stack. `fake` is the value saved
             // when this stack was last left, or null for a new flow.
-            let (bottom, size) =
-                unsafe { asm::sanitizer::address::finish_switch(self.shadow.fake.get()) };
-            // SAFETY: `from` is null if the flow that was left has ended. Otherwise that flow is
+            unsafe {
+                asm::sanitizer::address::finish_switch(
+                    self.shadow.fake.get(),
+                    &mut bottom,
+                    &mut size,
+                );
+            }
+            // SAFETY: the message is 0 if the flow that was left has ended. Otherwise that flow is
             // suspended, so its context is alive.
-            if let Some(from) = unsafe { from.as_ref() } {
+            if let Some(from) = unsafe { (message as *const Context).as_ref() } {
                 from.shadow.bottom.set(bottom);
                 from.shadow.size.set(size);
             }

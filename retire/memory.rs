@@ -7,7 +7,7 @@ use std::{array, fs, ptr};
 
 use crate::shim::{Fault, Mutex, MutexGuard, fault, is_simulated};
 
-use super::guard::{GUARD, GuardKind, discard_all, install_markers, page_size};
+use super::guard::{GUARD, GuardKind, Pages, page_size};
 use super::slab::Slab;
 use super::spare_slab;
 use super::stack::{Stack, StackClass, StackExhausted};
@@ -94,17 +94,23 @@ impl StackMemory {
     /// Takes a guarded stack of a class. Costs a lock acquisition, and at the first use of the slot
     /// also a system call.
     pub(crate) fn take(&self, class: StackClass) -> Result<Stack, StackExhausted> {
+        self.take_within(self.max_stacks, class)
+    }
+
+    /// Takes a stack even if the limit is reached.
+    pub(crate) fn take_extra(&self, class: StackClass) -> Result<Stack, StackExhausted> {
+        self.take_within(usize::MAX, class)
+    }
+
+    fn take_within(&self, limit: usize, class: StackClass) -> Result<Stack, StackExhausted> {
         if fault(Fault::Stack) {
             return Err(StackExhausted::Memory { errno: libc::ENOMEM });
         }
-        let (stack, guarded) = self.ledger().take(self, class)?;
+        let (stack, guarded) = self.ledger().take(self, limit, class)?;
         if !guarded {
             // Outside of the lock, as the slot belongs to this handle and other workers need stacks
             // too.
-            // SAFETY: the guard is the start of a slot that only this handle owns, in a private
-            // anonymous mapping. The handle never gives the guard out as usable memory, so its
-            // contents are not used again.
-            if let Err(errno) = unsafe { self.guard.install(stack.base()) } {
+            if let Err(errno) = stack.guard_pages().install(self.guard) {
                 self.ledger().put_bare(stack);
                 return Err(refusal(errno));
             }
@@ -131,7 +137,7 @@ impl StackMemory {
         let mut guarded = Vec::new();
         {
             let mut ledger = self.ledger();
-            let (first, has_guard) = ledger.take(self, class)?;
+            let (first, has_guard) = ledger.take(self, self.max_stacks, class)?;
             if has_guard {
                 // Most likely its neighbours have guards too, so there is nothing to save.
                 return Ok((first, guarded));
@@ -140,20 +146,16 @@ impl StackMemory {
             // Extra stacks come only from slabs that are already mapped.
             while bare.len() + guarded.len() <= extra
                 && !ledger.shelves[class.index()].open.is_empty()
-                && let Ok((stack, has_guard)) = ledger.take(self, class)
+                && let Ok((stack, has_guard)) = ledger.take(self, self.max_stacks, class)
             {
                 if has_guard { guarded.push(stack) } else { bare.push(stack) }
             }
         }
-        let places: Vec<_> = bare.iter().map(Stack::base).collect();
-        // SAFETY: each place is the start of a slot that only its handle in `bare` owns, in a
-        // private anonymous mapping. No handle gives its guard out as usable memory.
-        let installed = unsafe { install_markers(&places) };
+        let places: Vec<_> = bare.iter().map(Stack::guard_pages).collect();
+        let installed = Pages::install_markers(&places);
         let mut first = None;
         for (index, stack) in bare.into_iter().enumerate() {
-            // SAFETY: the guard is the start of a slot that only `stack` owns, in a private
-            // anonymous mapping, and is never given out as usable memory.
-            let done = index < installed || unsafe { self.guard.install(stack.base()) }.is_ok();
+            let done = index < installed || stack.guard_pages().install(self.guard).is_ok();
             match (done, &first) {
                 (true, None) => first = Some(stack),
                 (true, Some(_)) => guarded.push(stack),
@@ -190,16 +192,22 @@ impl StackMemory {
         stacks.sort_unstable_by_key(|stack| stack.base() as usize);
         let runs = stacks.chunk_by(|a, b| a.limit_top() == b.base()).map(|run| {
             let from = run[0].bottom();
-            (from, run[run.len() - 1].limit_top() as usize - from as usize)
+            let len = run[run.len() - 1].limit_top() as usize - from as usize;
+            // SAFETY: the handles own the memory from the first bottom to the last end of the run,
+            // including the guards in between. The caller has given them up, so the contents are
+            // not needed.
+            unsafe { Pages::new(from, len) }
         });
-        // SAFETY: the handles own the memory from the first bottom to the last end of each run,
-        // including the guards in between. The caller has given them up, so the contents are not
-        // needed.
-        unsafe { discard_all(runs) };
+        Pages::discard_all(&runs.collect::<Vec<_>>());
         let mut surplus = Vec::new();
         self.ledger().put(stacks, &mut surplus);
         // Unmapping is slow, so it happens after the lock is released.
         drop(surplus);
+    }
+
+    /// Returns whether the limit allows another stack. Takes the lock.
+    pub(crate) fn has_room(&self) -> bool {
+        self.ledger().live < self.max_stacks
     }
 
     /// Returns a snapshot of the counters. Takes the lock.
@@ -235,10 +243,11 @@ impl Ledger {
     fn take(
         &mut self,
         memory: &StackMemory,
+        limit: usize,
         class: StackClass,
     ) -> Result<(Stack, bool), StackExhausted> {
-        if self.live >= memory.max_stacks {
-            return Err(StackExhausted::Limit { max_stacks: memory.max_stacks });
+        if self.live >= limit {
+            return Err(StackExhausted::Limit);
         }
         if self.shelves[class.index()].open.is_empty() {
             self.grow(memory.guard, class)?;
@@ -257,7 +266,7 @@ impl Ledger {
                 let before = self.splits;
                 self.release_idle();
                 if self.splits < before {
-                    return self.take(memory, class);
+                    return self.take(memory, limit, class);
                 }
                 return Err(StackExhausted::MapCount);
             }

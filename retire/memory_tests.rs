@@ -80,7 +80,7 @@ fn the_limit_counts_stacks_of_every_class_until_they_are_given_back() {
     let large = StackClass::for_size(MIB).unwrap();
     let first = memory.take(CLASS).unwrap();
     let second = memory.take(large).unwrap();
-    assert_eq!(memory.take(CLASS).unwrap_err(), StackExhausted::Limit { max_stacks: 2 });
+    assert_eq!(memory.take(CLASS).unwrap_err(), StackExhausted::Limit);
     memory.give_back([second]);
     let third = memory.take(CLASS).unwrap();
     memory.give_back([first, third]);
@@ -287,23 +287,23 @@ fn after_a_trim_a_hundred_thousand_touched_stacks_are_no_longer_resident() {
 #[test]
 #[ignore = "a measurement, with up to 5 GiB resident"]
 fn stack_figures() {
+    /// Prints how long `f` takes, divided by `count`.
+    fn time<R>(what: &str, count: usize, f: impl FnOnce() -> R) -> R {
+        let start = Instant::now();
+        let result = f();
+        println!("{what}: {:.1} ns", start.elapsed().as_nanos() as f64 / count as f64);
+        result
+    }
     alone("retire::memory::tests::stack_figures", || {
-        let per = |since: Instant, count: usize| since.elapsed().as_nanos() as f64 / count as f64;
         println!("guards: {:?}", GuardKind::of_this_kernel());
-
-        let start = Instant::now();
-        let slabs: Vec<_> = (0..100).map(|_| Slab::map(CLASS).unwrap()).collect();
-        println!("map a slab: {:.0} ns", per(start, 100));
-        let start = Instant::now();
-        drop(slabs);
-        println!("unmap an untouched one: {:.0} ns", per(start, 100));
+        let map = || (0..100).map(|_| Slab::map(CLASS).unwrap()).collect::<Vec<_>>();
+        let slabs = time("map a slab", 100, map);
+        time("unmap an untouched one", 100, || drop(slabs));
 
         for guard in [GuardKind::of_this_kernel(), GuardKind::Protection] {
             let memory = StackMemory::with_guard(None, guard, usize::MAX);
-            let mut stacks = Vec::with_capacity(20_000);
-            let start = Instant::now();
-            stacks.extend((0..20_000).map(|_| memory.take(CLASS).unwrap()));
-            println!("take a fresh stack, {guard:?}: {:.0} ns", per(start, 20_000));
+            let what = format!("take a fresh stack, {guard:?}");
+            let stacks = time(&what, 20_000, || take_many(&memory, 20_000));
             memory.give_back(stacks);
         }
 
@@ -311,52 +311,19 @@ fn stack_figures() {
         let mut pool = StackPool::new(64);
         let first = pool.take(CLASS, &memory).unwrap();
         pool.put(first);
-        let start = Instant::now();
-        for _ in 0..10_000_000 {
-            let stack = pool.take(std::hint::black_box(CLASS), &memory).unwrap();
-            pool.put(std::hint::black_box(stack));
-        }
-        println!("take a warm stack and put it: {:.2} ns", per(start, 10_000_000));
-
-        for count in [100_000, 1_000_000] {
-            println!("{count} stacks:");
-            let (resident_before, tables_before) = (resident(), page_tables());
-            let maps_before = mappings();
-            let mut stacks = Vec::with_capacity(count);
-            let start = Instant::now();
-            stacks.extend((0..count).map(|_| pool.take(CLASS, &memory).unwrap()));
-            println!("  take: {:.0} ns each", per(start, count));
-            let start = Instant::now();
-            stacks.iter().for_each(touch);
-            println!("  touch once: {:.0} ns each", per(start, count));
-            let tables = page_tables() - tables_before;
-            println!(
-                "  resident: {} bytes each, page tables {} bytes each, mappings {:+}",
-                (resident() - resident_before) / count,
-                tables / count,
-                mappings() as isize - maps_before as isize,
-            );
-            let start = Instant::now();
-            stacks.into_iter().for_each(|stack| pool.put(stack));
-            println!("  put: {:.1} ns each", per(start, count));
-            let (start, mut longest, mut calls, mut more) = (Instant::now(), 0, 0, true);
-            while more {
-                let call = Instant::now();
-                more = pool.trim(&memory, 0);
-                longest = longest.max(call.elapsed().as_micros());
-                calls += 1;
+        time("take a warm stack and put it", 10_000_000, || {
+            for _ in 0..10_000_000 {
+                let stack = pool.take(std::hint::black_box(CLASS), &memory).unwrap();
+                pool.put(std::hint::black_box(stack));
             }
-            println!(
-                "  trim: {} ms in {calls} calls, the longest {longest} us",
-                start.elapsed().as_millis()
-            );
-            println!(
-                "  resident: {} KiB before, {} after; page tables: {} KiB before, {} after",
-                resident_before >> 10,
-                resident() >> 10,
-                tables_before >> 10,
-                page_tables() >> 10,
-            );
+        });
+        for count in [100_000, 1_000_000] {
+            println!("{count} stacks, each:");
+            let take = || (0..count).map(|_| pool.take(CLASS, &memory).unwrap()).collect();
+            let stacks: Vec<_> = time("take", count, take);
+            time("touch once", count, || stacks.iter().for_each(touch));
+            time("put", count, || stacks.into_iter().for_each(|stack| pool.put(stack)));
+            time("trim", count, || while pool.trim(&memory, 0) {});
         }
         pool.drain(&memory);
     });

@@ -19,14 +19,11 @@
 //!   Otherwise it stays and passes every fault on. It is not installed a second time, which would
 //!   close the chain into a loop.
 
-use std::ffi::c_void;
-use std::io;
-use std::mem;
 use std::ops::Range;
 use std::panic::Location;
-use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::{io, mem, ptr};
 
 pub(crate) use super::alt_stack::AltStack;
 
@@ -62,8 +59,11 @@ struct Previous {
 static PREVIOUS: [Previous; 2] =
     [const { Previous { action: AtomicUsize::new(libc::SIG_DFL), flags: AtomicI32::new(0) } }; 2];
 
-/// A `Describe`, or null if faults are not reported.
-static DESCRIBE: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+/// The function of all users.
+static DESCRIBE: OnceLock<Describe> = OnceLock::new();
+
+/// Whether there are users, so that faults are reported.
+static REPORTS: AtomicBool = AtomicBool::new(false);
 
 /// The users of the handlers, and the actions to restore after the last one.
 struct Users {
@@ -83,8 +83,9 @@ pub(crate) struct Reporter(());
 /// All users in a process share one `describe`, a function of this library.
 pub(crate) fn install(describe: Describe) -> io::Result<Reporter> {
     let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
-    // Release: pairs with the handler's load.
-    DESCRIBE.store(describe as *mut (), Ordering::Release);
+    DESCRIBE.get_or_init(|| describe);
+    // Release: a handler that sees this sees the function, too.
+    REPORTS.store(true, Ordering::Release);
     for (index, signal) in SIGNALS.into_iter().enumerate() {
         if users.before[index].is_none() {
             users.before[index] = Some(put_in_front(index, signal)?);
@@ -102,7 +103,7 @@ impl Drop for Reporter {
             return;
         }
         // From here on, our handler passes everything on if a later handler still calls it.
-        DESCRIBE.store(ptr::null_mut(), Ordering::Release);
+        REPORTS.store(false, Ordering::Release);
         for (index, signal) in SIGNALS.into_iter().enumerate() {
             let in_front = exchange(signal, None).is_ok_and(|now| now.sa_sigaction == ours());
             if in_front && let Some(before) = users.before[index].take() {
@@ -169,41 +170,37 @@ fn exchange(signal: libc::c_int, new: Option<&libc::sigaction>) -> io::Result<li
     }
 }
 
-/// Our handler: reports an overflow, or passes the fault on.
-unsafe extern "C" fn on_fault(
-    signal: libc::c_int,
-    info: *mut libc::siginfo_t,
-    context: *mut c_void,
+/// Our handler: reports an overflow, or passes the fault on. Our action has SA_SIGINFO, so the
+/// kernel passes a valid siginfo and a context.
+extern "C" fn on_fault(
+    number: libc::c_int,
+    info: &mut libc::siginfo_t,
+    context: &mut libc::ucontext_t,
 ) {
-    // SAFETY: every thread has an errno.
-    let errno = unsafe { *libc::__errno_location() };
-    // SAFETY: our action has SA_SIGINFO, so the kernel passes a valid siginfo.
-    let code = unsafe { (*info).si_code };
+    let before = errno(|errno| *errno);
     // The kernel's own codes are above zero. Only these come with an address.
-    let from_kernel = code > 0;
+    let from_kernel = info.si_code > 0;
     if from_kernel {
-        // SAFETY: the siginfo is valid, and the kernel gives both signals an address.
-        report_overflow(unsafe { (*info).si_addr() } as usize);
+        // SAFETY: the siginfo is one that the kernel gives to these two signals, with an address.
+        report_overflow(unsafe { info.si_addr() } as usize);
     }
     // The previous handler may read errno.
-    // SAFETY: every thread has an errno.
-    unsafe { *libc::__errno_location() = errno };
-    // SAFETY: these are the arguments that the kernel passed to this handler.
-    unsafe { pass_on(signal, info, context, from_kernel) };
+    errno(|errno| *errno = before);
+    Signal { number, info, context }.pass_on(from_kernel);
+}
+
+/// Calls `f` with the errno of this thread.
+fn errno<R>(f: impl FnOnce(&mut libc::c_int) -> R) -> R {
+    // SAFETY: every thread has an errno, and `f`, a load or a store, is its only user meanwhile.
+    f(unsafe { &mut *libc::__errno_location() })
 }
 
 /// Reports an overflow and aborts, if `address` is in a guard of ours. Otherwise returns.
 fn report_overflow(address: usize) {
     // Acquire: pairs with the store in `install`.
-    let describe = DESCRIBE.load(Ordering::Acquire);
-    if describe.is_null() {
-        return;
-    }
-    // SAFETY: only null and `Describe` functions are ever stored there, and this is not null.
-    let describe: Describe = unsafe { mem::transmute::<*mut (), Describe>(describe) };
-    let Some(task) = describe(address).filter(|task| task.guard.contains(&address)) else {
-        return;
-    };
+    let describe = DESCRIBE.get().filter(|_| REPORTS.load(Ordering::Acquire));
+    let described = describe.and_then(|describe| describe(address));
+    let Some(task) = described.filter(|task| task.guard.contains(&address)) else { return };
     let mut line = Line::new();
     line.text(b"cygnet: ");
     line.text(task.kind.as_bytes());
@@ -226,60 +223,63 @@ fn report_overflow(address: usize) {
     line.number(address as u64, 16);
     line.text(b"); give it more with Builder::stack_size or TaskBuilder::stack_size\n");
     line.write_to_stderr();
-    // SAFETY: no precondition, and async-signal-safe.
-    unsafe { libc::abort() }
+    // No more than the abort of libc, which is async-signal-safe.
+    std::process::abort()
 }
 
-/// Handles the signal as the previous action would have handled it.
-///
-/// # Safety
-/// The caller is a signal handler, and the first three arguments are the ones that the kernel
-/// passed to it.
-unsafe fn pass_on(
-    signal: libc::c_int,
-    info: *mut libc::siginfo_t,
-    context: *mut c_void,
-    from_kernel: bool,
-) {
-    let previous = &PREVIOUS[usize::from(signal != SIGNALS[0])];
-    // Acquire: pairs with `remember`.
-    let action = previous.action.load(Ordering::Acquire);
-    let flags = previous.flags.load(Ordering::Relaxed);
-    match action {
-        libc::SIG_IGN if !from_kernel => {}
-        libc::SIG_DFL | libc::SIG_IGN => {
-            // The faulting instruction is executed again when this handler returns, and then faults
-            // under the previous action. (If that ignores the signal, the kernel ends the process.)
-            let mut before = default_action();
-            before.sa_sigaction = action;
-            let _ = exchange(signal, Some(&before));
-            if !from_kernel {
-                // The signal was sent, so no instruction will repeat it.
-                // SAFETY: `raise` has no precondition. The signal stays pending until this handler
-                // has returned.
-                unsafe { libc::raise(signal) };
+/// The arguments that the kernel has passed to our handler.
+struct Signal<'a> {
+    number: libc::c_int,
+    info: &'a mut libc::siginfo_t,
+    context: &'a mut libc::ucontext_t,
+}
+
+impl Signal<'_> {
+    /// Handles the signal as the previous action would have handled it.
+    fn pass_on(self, from_kernel: bool) {
+        let previous = &PREVIOUS[usize::from(self.number != SIGNALS[0])];
+        // Acquire: pairs with `remember`.
+        let action = previous.action.load(Ordering::Acquire);
+        let flags = previous.flags.load(Ordering::Relaxed);
+        match action {
+            libc::SIG_IGN if !from_kernel => {}
+            libc::SIG_DFL | libc::SIG_IGN => {
+                // The faulting instruction is executed again when this handler returns, and then
+                // faults under the previous action. (If that ignores the signal, the kernel ends
+                // the process.)
+                let mut before = default_action();
+                before.sa_sigaction = action;
+                let _ = exchange(self.number, Some(&before));
+                if !from_kernel {
+                    // The signal was sent, so no instruction will repeat it.
+                    // SAFETY: `raise` has no precondition. The signal stays pending until this
+                    // handler has returned.
+                    unsafe { libc::raise(self.number) };
+                }
+            }
+            _ => {
+                if flags & libc::SA_RESETHAND != 0 {
+                    previous.action.store(libc::SIG_DFL, Ordering::Release);
+                }
+                self.call(action, flags & libc::SA_SIGINFO != 0);
             }
         }
-        _ => {
-            if flags & libc::SA_RESETHAND != 0 {
-                previous.action.store(libc::SIG_DFL, Ordering::Release);
-            }
-            if flags & libc::SA_SIGINFO != 0 {
-                type Full = unsafe extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut c_void);
-                // SAFETY: the action has SA_SIGINFO, so it was installed as a function of three
-                // arguments.
-                let handler = unsafe { mem::transmute::<usize, Full>(action) };
-                // SAFETY: by contract these are the kernel's own arguments, which it would have
-                // passed.
-                unsafe { handler(signal, info, context) };
-            } else {
-                type Plain = unsafe extern "C" fn(libc::c_int);
-                // SAFETY: the action has no SA_SIGINFO, so it was installed as a function of one
-                // argument.
-                let handler = unsafe { mem::transmute::<usize, Plain>(action) };
-                // SAFETY: by contract this is the number of the signal that is being handled.
-                unsafe { handler(signal) };
-            }
+    }
+
+    /// Calls the handler at the address `action`, which was installed with SA_SIGINFO or without.
+    fn call(self, action: libc::sighandler_t, with_info: bool) {
+        type Full = extern "C" fn(libc::c_int, &mut libc::siginfo_t, &mut libc::ucontext_t);
+        type Plain = extern "C" fn(libc::c_int);
+        if with_info {
+            // SAFETY: the action has SA_SIGINFO, so it was installed as a function of three
+            // arguments, which is sound to call with what the kernel passes to a handler.
+            let handler = unsafe { mem::transmute::<usize, Full>(action) };
+            handler(self.number, self.info, self.context);
+        } else {
+            // SAFETY: the action has no SA_SIGINFO, so it was installed as a function of one
+            // argument, which is sound to call with the number of a signal that is being handled.
+            let handler = unsafe { mem::transmute::<usize, Plain>(action) };
+            handler(self.number);
         }
     }
 }
@@ -363,8 +363,7 @@ impl Line {
             let written = unsafe { libc::write(2, rest.as_ptr().cast(), rest.len()) };
             match usize::try_from(written) {
                 Ok(written) if written > 0 => rest = &rest[written..],
-                // SAFETY: every thread has an errno.
-                Err(_) if unsafe { *libc::__errno_location() } == libc::EINTR => {}
+                Err(_) if errno(|errno| *errno) == libc::EINTR => {}
                 // The line cannot be written, and the abort must not wait for it.
                 _ => return,
             }

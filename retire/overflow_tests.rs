@@ -1,6 +1,7 @@
 //! Tests of the overflow report. Each test ends a process, so it runs itself again as a child and
 //! checks how the child ended.
 
+use std::ffi::c_void;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Output;
 use std::sync::OnceLock;

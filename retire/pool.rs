@@ -6,7 +6,7 @@
 
 use std::array;
 
-use super::guard::{discard, page_size};
+use super::guard::{Pages, page_size};
 use super::memory::StackMemory;
 use super::stack::{Stack, StackClass, StackExhausted};
 
@@ -204,7 +204,7 @@ impl Stack {
         };
         // SAFETY: the stack is warm, so it holds no frame, and its handle owns the memory. The
         // range begins at its bottom, ends inside it and is a whole number of pages.
-        unsafe { discard(self.bottom(), len) };
+        unsafe { Pages::new(self.bottom(), len) }.discard();
     }
 }
 
@@ -324,27 +324,25 @@ mod tests {
     }
 
     #[test]
-    fn a_trim_keeps_the_stacks_used_last_up_to_the_bound() {
-        let memory = StackMemory::new(None);
-        let mut pool = StackPool::new(3);
-        let bottoms = fill(&mut pool, &memory, 10);
-        assert_eq!(trim_all(&mut pool, &memory), 1);
-        assert_eq!((pool.warm(), memory.counters().live), (3, 3));
-        for &bottom in bottoms.iter().rev().take(3) {
-            assert_eq!(address(&pool.take(CLASS, &memory).unwrap()), bottom);
+    fn a_trim_keeps_the_stacks_used_last_and_runs_in_batches() {
+        for (count, calls) in [(10, 1), (2 * BATCH + 10, 3)] {
+            let memory = StackMemory::new(None);
+            let mut pool = StackPool::new(3);
+            let bottoms = fill(&mut pool, &memory, count);
+            assert_eq!(trim_all(&mut pool, &memory), calls);
+            assert_eq!((pool.warm(), memory.counters().live), (3, 3));
+            for &bottom in bottoms.iter().rev().take(3) {
+                assert_eq!(address(&pool.take(CLASS, &memory).unwrap()), bottom);
+            }
         }
     }
 
     #[test]
-    fn a_long_trim_runs_in_batches_and_keeps_the_stacks_used_last() {
+    fn the_stack_put_last_stays_warm_between_the_batches_of_a_trim() {
         let memory = StackMemory::new(None);
         let mut pool = StackPool::new(3);
-        let bottoms = fill(&mut pool, &memory, 2 * BATCH + 10);
+        let bottoms = fill(&mut pool, &memory, BATCH + 10);
         assert!(pool.trim(&memory, 0));
-        let stack = pool.take(CLASS, &memory).unwrap();
-        assert_eq!(address(&stack), bottoms[bottoms.len() - 1]);
-        pool.put(stack);
-        assert_eq!(trim_all(&mut pool, &memory), 2);
         let stack = pool.take(CLASS, &memory).unwrap();
         assert_eq!(address(&stack), bottoms[bottoms.len() - 1]);
         pool.put(stack);
@@ -401,7 +399,7 @@ mod tests {
         let mut pool = StackPool::new(8);
         let stack = pool.take(CLASS, &memory).unwrap();
         let reason = pool.take(CLASS, &memory).unwrap_err();
-        assert_eq!(reason, StackExhausted::Limit { max_stacks: 1 });
+        assert_eq!(reason, StackExhausted::Limit);
         pool.put(stack);
         let stack = pool.take(CLASS, &memory).unwrap();
         memory.give_back([stack]);

@@ -24,10 +24,11 @@
 //! party that takes `leftover` to zero, possibly the owner itself, frees the queue. Before the
 //! addition, returns can make the number negative but never zero, so exactly one party sees zero.
 
-use crate::retire::record_pool::{self, RecordPool};
+use crate::retire::record_pool::{self, Chunk, RecordPool, Shape};
 use crate::shim::Cell;
 use crate::shim::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::alloc::Layout;
+use std::marker::PhantomData;
+use std::ops::Deref;
 use std::ptr::{self, NonNull};
 
 /// The largest number of records that wait to be drained.
@@ -38,10 +39,10 @@ pub(crate) const BOUND: usize = 2;
 /// `overflowed` has at least this value once the owner has closed the queue and taken the count.
 const OVERFLOW_CLOSED: usize = 1 << 62;
 
-/// A dead record in the list: the link, and the layout by which its memory is freed.
+/// A dead record in the list: the link, and the shape by which its memory is freed.
 struct Dead {
     next: *mut Dead,
-    layout: Layout,
+    shape: &'static Shape,
 }
 
 /// The least size of a record in bytes: a dead record holds a list node.
@@ -85,8 +86,8 @@ pub(crate) struct RetireQueue {
     owner: Owner,
 }
 
-// SAFETY: the methods that use `owner.out` are unsafe, and their contracts admit only the owning
-// worker's thread. All other fields are atomic.
+// SAFETY: only a `Custodian`, and the unsafe `close`, use `owner.out`: the owning worker's thread.
+// All other fields are atomic.
 unsafe impl Sync for RetireQueue {}
 // SAFETY: nothing in the queue is tied to a thread, and any thread may free dead records.
 unsafe impl Send for RetireQueue {}
@@ -103,41 +104,20 @@ impl RetireQueue {
         NonNull::from(Box::leak(queue))
     }
 
-    /// Takes a record into custody.
-    ///
-    /// # Safety
-    /// The caller is the owning worker's thread.
-    #[inline]
-    pub(crate) unsafe fn take_custody(&self) {
-        self.owner.out.set(self.owner.out.get() + 1);
-    }
-
-    /// Records that the owner itself has freed a record in custody.
-    ///
-    /// # Safety
-    /// The caller is the owning worker's thread, and the record was in this queue's custody.
-    #[inline]
-    pub(crate) unsafe fn returned_at_home(&self) {
-        self.owner.out.set(self.owner.out.get() - 1);
-    }
-
-    /// Frees a record in custody, from any thread. The owner uses [`returned_at_home`] instead.
-    ///
-    /// [`returned_at_home`]: RetireQueue::returned_at_home
+    /// Frees a record in custody, from any thread. The owner uses [`Custodian::returned_at_home`]
+    /// instead.
     ///
     /// # Safety
     /// `this` is the custodian of a record that has ended, and this is the record's only return.
-    /// `memory` is its memory, allocated by `record_pool` for `layout`, which has at least
-    /// [`LEAST_BYTES`] and the alignment of a pointer. Nothing uses the memory any more.
-    pub(crate) unsafe fn retire(this: NonNull<RetireQueue>, memory: NonNull<u8>, layout: Layout) {
+    /// `chunk` is its memory, of at least [`LEAST_BYTES`] and with the alignment of a pointer.
+    pub(crate) unsafe fn retire(this: NonNull<RetireQueue>, chunk: Chunk) {
         // SAFETY: the queue lives until every record in its custody has been counted back. This
         // record is counted back by the push, by an overflow count that the owner still takes, or
         // by `settle`. Each of these is the last use of the queue here.
         let queue = unsafe { this.as_ref() };
         if queue.backlog.fetch_add(1, Ordering::Relaxed) >= BOUND {
             queue.backlog.fetch_sub(1, Ordering::Relaxed);
-            // SAFETY: by contract the memory is an ended record's, allocated for this layout.
-            unsafe { record_pool::free(memory, layout) };
+            record_pool::free(chunk);
             // MUTANT(retire.overflow): relaxed, split
             if queue.overflowed.fetch_add(1, Ordering::AcqRel) < OVERFLOW_CLOSED {
                 return; // the owner subtracts this record in `close`
@@ -147,21 +127,19 @@ impl RetireQueue {
             unsafe { Self::settle(this) };
             return;
         }
-        let node = memory.cast::<Dead>();
+        let node = chunk.memory.cast::<Dead>();
         let mut head = queue.list.load(Ordering::Acquire);
         loop {
             // MUTANT(retire.closed): false
             if head == closed() {
-                // SAFETY: by contract the memory is an ended record's, allocated for this layout.
-                // The list does not hold it, as no exchange has succeeded.
-                unsafe { record_pool::free(memory, layout) };
+                record_pool::free(chunk);
                 // SAFETY: the record was in this queue's custody. It is not in the list that the
                 // owner took, so it is not counted back yet.
                 unsafe { Self::settle(this) };
                 return;
             }
-            // SAFETY: by contract the memory is unused and large enough for a node.
-            unsafe { node.write(Dead { next: head, layout }) };
+            // SAFETY: nothing uses the memory, and by contract it is large enough for a node.
+            unsafe { node.write(Dead { next: head, shape: chunk.shape }) };
             // MUTANT(retire.push): relaxed, split
             match queue.list.compare_exchange_weak(
                 head,
@@ -198,21 +176,6 @@ impl RetireQueue {
         self.list.load(Ordering::Relaxed).is_null()
     }
 
-    /// Moves the records of the list into the pool.
-    ///
-    /// # Safety
-    /// The caller is the owning worker's thread.
-    pub(crate) unsafe fn drain(&self, pool: &RecordPool) {
-        // MUTANT(retire.drain): relaxed, split
-        let list = self.list.swap(ptr::null_mut(), Ordering::AcqRel);
-        let count = put_all(list, pool);
-        self.backlog.fetch_sub(count, Ordering::Relaxed);
-        self.owner.out.set(self.owner.out.get() - count);
-        // The owner is the only writer; other threads read the number for the metrics.
-        let drained = self.owner.drained.load(Ordering::Relaxed) + count as u64;
-        self.owner.drained.store(drained, Ordering::Relaxed);
-    }
-
     /// Closes the queue. It is freed when the last record in custody has come back, which may be
     /// now.
     ///
@@ -247,16 +210,67 @@ impl RetireQueue {
     }
 }
 
+/// A queue for the thread of the worker that owns it.
+#[derive(Clone, Copy)]
+pub(crate) struct Custodian<'a> {
+    queue: &'a RetireQueue,
+    not_send: PhantomData<*mut ()>,
+}
+
+impl<'a> Custodian<'a> {
+    /// # Safety
+    /// The caller is the owning worker's thread, which has not closed the queue and does not do so
+    /// during `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn of(queue: NonNull<RetireQueue>) -> Custodian<'a> {
+        // SAFETY: the queue is not freed before it is closed.
+        Custodian { queue: unsafe { queue.as_ref() }, not_send: PhantomData }
+    }
+
+    /// Takes a record into custody.
+    #[inline]
+    pub(crate) fn take_custody(self) {
+        self.queue.owner.out.set(self.queue.owner.out.get() + 1);
+    }
+
+    /// Notes that the owner itself has freed a record in custody.
+    #[inline]
+    pub(crate) fn returned_at_home(self) {
+        self.queue.owner.out.set(self.queue.owner.out.get() - 1);
+    }
+
+    /// Moves the records of the list into the pool.
+    pub(crate) fn drain(self, pool: &RecordPool) {
+        let queue = self.queue;
+        // MUTANT(retire.drain): relaxed, split
+        let list = queue.list.swap(ptr::null_mut(), Ordering::AcqRel);
+        let count = put_all(list, pool);
+        queue.backlog.fetch_sub(count, Ordering::Relaxed);
+        queue.owner.out.set(queue.owner.out.get() - count);
+        // The owner is the only writer; other threads read the number for the metrics.
+        let drained = queue.owner.drained.load(Ordering::Relaxed) + count as u64;
+        queue.owner.drained.store(drained, Ordering::Relaxed);
+    }
+}
+
+impl Deref for Custodian<'_> {
+    type Target = RetireQueue;
+
+    fn deref(&self) -> &RetireQueue {
+        self.queue
+    }
+}
+
 /// Puts a list of dead records into the pool, and returns their number.
 fn put_all(mut list: *mut Dead, pool: &RecordPool) -> usize {
     let mut count = 0;
     while let Some(node) = NonNull::new(list) {
         // SAFETY: the caller has taken the list by a swap and owns it. The pusher of each node has
         // written it before it published the node.
-        let Dead { next, layout } = unsafe { node.read() };
-        // SAFETY: the node is the memory of an ended record, allocated for this layout, and has
-        // just been read for the last time.
-        unsafe { pool.put(node.cast(), layout) };
+        let Dead { next, shape } = unsafe { node.read() };
+        // SAFETY: the node is the memory of an ended record of this shape, and has just been read
+        // for the last time.
+        pool.put(unsafe { Chunk::new(node.cast(), shape) });
         list = next;
         count += 1;
     }
@@ -267,9 +281,18 @@ fn put_all(mut list: *mut Dead, pool: &RecordPool) -> usize {
 mod tests {
     use super::*;
     use crate::retire::record_pool::allocate;
+    use std::alloc::Layout;
 
-    fn layout() -> Layout {
-        Layout::from_size_align(120, 8).unwrap()
+    /// Takes a record into custody, and returns its memory, as if the record had ended.
+    ///
+    /// # Safety
+    /// The caller is the owner of the queue.
+    unsafe fn record(queue: NonNull<RetireQueue>) -> Chunk {
+        // SAFETY: the caller is the owner, and the queue is not closed yet.
+        unsafe { Custodian::of(queue) }.take_custody();
+        const LAYOUT: Layout = Layout::new::<[u64; 15]>();
+        // SAFETY: the memory was allocated just now for this layout.
+        unsafe { Chunk::new(allocate(LAYOUT), const { &Shape::of(LAYOUT) }) }
     }
 
     #[test]
@@ -279,15 +302,13 @@ mod tests {
         // returns once, with the layout that it was allocated for.
         unsafe {
             for _ in 0..3 {
-                queue.as_ref().take_custody();
-                RetireQueue::retire(queue, allocate(layout()), layout());
+                RetireQueue::retire(queue, record(queue));
             }
-            assert_eq!(queue.as_ref().counters().backlog, 3);
-            queue.as_ref().drain(&pool);
-            assert_eq!(
-                queue.as_ref().counters(),
-                RetireCounters { backlog: 0, drained: 3, overflowed: 0 }
-            );
+            let owned = Custodian::of(queue);
+            assert_eq!(owned.counters().backlog, 3);
+            owned.drain(&pool);
+            let counters = RetireCounters { backlog: 0, drained: 3, overflowed: 0 };
+            assert_eq!(owned.counters(), counters);
             RetireQueue::close(queue, &pool);
         }
     }
@@ -299,8 +320,7 @@ mod tests {
         // with the layout that it was allocated for.
         unsafe {
             for _ in 0..BOUND + 5 {
-                queue.as_ref().take_custody();
-                RetireQueue::retire(queue, allocate(layout()), layout());
+                RetireQueue::retire(queue, record(queue));
             }
             let counters = queue.as_ref().counters();
             assert_eq!((counters.backlog, counters.overflowed), (BOUND, 5));
@@ -314,11 +334,10 @@ mod tests {
         // SAFETY: this thread plays the owner. Each record enters custody once and returns once.
         // The last return frees the queue, which is not used afterwards.
         unsafe {
-            queue.as_ref().take_custody();
-            queue.as_ref().take_custody();
-            RetireQueue::retire(queue, allocate(layout()), layout());
+            let late = record(queue);
+            RetireQueue::retire(queue, record(queue));
             RetireQueue::close(queue, &pool);
-            RetireQueue::retire(queue, allocate(layout()), layout());
+            RetireQueue::retire(queue, late);
         }
     }
 }

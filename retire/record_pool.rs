@@ -55,15 +55,43 @@ struct FreeList {
 }
 
 impl FreeList {
-    /// Removes the first chunk.
-    ///
-    /// # Safety
-    /// `chunk` is the first chunk in the list.
+    /// Takes the first chunk.
     #[inline]
-    unsafe fn unlink(&self, chunk: NonNull<FreeChunk>) {
-        // SAFETY: by contract the chunk is in the list, so it is ours and holds a link.
+    fn pop(&self) -> Option<NonNull<FreeChunk>> {
+        let chunk = self.head.get()?;
+        // SAFETY: the chunk is in the list, so it is ours and holds a link.
         self.head.set(unsafe { chunk.as_ref().next });
         self.room.set(self.room.get() + 1);
+        Some(chunk)
+    }
+}
+
+/// The layout of a record, and the layout's class.
+pub(crate) struct Shape {
+    layout: Layout,
+    class: usize,
+}
+
+impl Shape {
+    pub(crate) const fn of(layout: Layout) -> Shape {
+        Shape { layout, class: class_of(layout) }
+    }
+}
+
+/// The memory of a record, which nothing uses.
+#[must_use = "memory that is dropped is leaked"]
+pub(crate) struct Chunk {
+    pub(super) memory: NonNull<u8>,
+    pub(super) shape: &'static Shape,
+}
+
+impl Chunk {
+    /// # Safety
+    /// The memory came from `allocate` or from a pool, for the layout of `shape`. It is the
+    /// caller's, and is not used any more.
+    #[inline(always)]
+    pub(crate) unsafe fn new(memory: NonNull<u8>, shape: &'static Shape) -> Chunk {
+        Chunk { memory, shape }
     }
 }
 
@@ -85,7 +113,7 @@ impl Default for RecordPool {
 }
 
 /// Returns the class of a layout, which is an index into `SIZES`, or `UNPOOLED`.
-pub(crate) const fn class_of(layout: Layout) -> usize {
+const fn class_of(layout: Layout) -> usize {
     let mut class = if layout.align() > ALIGN { UNPOOLED } else { 0 };
     while class < SIZES.len() && layout.size() > SIZES[class] {
         class += 1;
@@ -118,27 +146,20 @@ pub(crate) fn allocate(layout: Layout) -> NonNull<u8> {
 }
 
 /// Gives memory back to the global allocator.
-///
-/// # Safety
-/// The memory came from `allocate` or from a pool, for the same layout, and is not used any more.
-pub(crate) unsafe fn free(memory: NonNull<u8>, layout: Layout) {
-    // SAFETY: by contract the memory was allocated for this layout, which `allocate` rounded in the
-    // same way, and is not used any more.
-    unsafe { dealloc(memory.as_ptr(), rounded(layout)) }
+pub(crate) fn free(chunk: Chunk) {
+    // SAFETY: the memory was allocated for this layout, which `allocate` rounded in the same way,
+    // and nothing uses it.
+    unsafe { dealloc(chunk.memory.as_ptr(), rounded(chunk.shape.layout)) }
 }
 
 impl RecordPool {
     /// Takes memory for `layout` from the pool, or else from the allocator.
     #[inline]
     pub(crate) fn take(&self, layout: Layout) -> NonNull<u8> {
-        if let Some(list) = self.lists.get(class_of(layout))
-            && let Some(chunk) = list.head.get()
-        {
-            // SAFETY: the chunk is the head of the list.
-            unsafe { list.unlink(chunk) };
-            return chunk.cast();
+        match self.lists.get(class_of(layout)).and_then(FreeList::pop) {
+            Some(chunk) => chunk.cast(),
+            None => self.allocate(layout),
         }
-        self.allocate(layout)
     }
 
     /// Takes memory from the allocator. If there is none, gives back the pool's chunks and tries
@@ -157,53 +178,24 @@ impl RecordPool {
     }
 
     /// Puts memory into the pool, or gives it to the allocator if there is no room.
-    ///
-    /// # Safety
-    /// The memory came from `allocate` or from a pool, for the same layout, and is not used any
-    /// more.
     #[inline]
-    pub(crate) unsafe fn put(&self, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: by contract the memory is an unused allocation for this layout, and the class is
-        // the layout's.
-        unsafe { self.put_classed(memory, class_of(layout), || layout) }
-    }
-
-    /// Puts memory into the pool, given the class of its layout. Calls `layout` only if there is no
-    /// room.
-    ///
-    /// # Safety
-    /// The memory came from `allocate` or from a pool, for the layout that `layout` returns, and is
-    /// not used any more. `class` is the class of that layout.
-    #[inline]
-    pub(crate) unsafe fn put_classed(
-        &self,
-        memory: NonNull<u8>,
-        class: usize,
-        layout: impl FnOnce() -> Layout,
-    ) {
-        let Some(list) = self.lists.get(class).filter(|list| list.room.get() > 0) else {
-            // SAFETY: by contract the memory is an unused allocation for this layout.
-            return unsafe { self.free(memory, layout()) };
-        };
-        let chunk = memory.cast::<FreeChunk>();
-        // SAFETY: by contract the memory is unused. Its class is pooled, so it is larger than a
-        // link and aligned for one.
+    pub(crate) fn put(&self, chunk: Chunk) {
+        let list = self.lists.get(chunk.shape.class).filter(|list| list.room.get() > 0);
+        let Some(list) = list else { return self.free(chunk) };
+        let chunk = chunk.memory.cast::<FreeChunk>();
+        // SAFETY: nothing uses the memory. Its class is pooled, so it is larger than a link and
+        // aligned for one.
         unsafe { chunk.write(FreeChunk { next: list.head.get() }) };
         list.head.set(Some(chunk));
         list.room.set(list.room.get() - 1);
     }
 
     /// Gives memory to the allocator, and counts the bytes.
-    ///
-    /// # Safety
-    /// The memory came from `allocate` or from a pool, for the same layout, and is not used any
-    /// more.
     #[cold]
     #[inline(never)]
-    unsafe fn free(&self, memory: NonNull<u8>, layout: Layout) {
-        self.freed.set(self.freed.get() + layout.size());
-        // SAFETY: by contract the memory is an unused allocation for this layout.
-        unsafe { free(memory, layout) }
+    fn free(&self, chunk: Chunk) {
+        self.freed.set(self.freed.get() + chunk.shape.layout.size());
+        free(chunk);
     }
 
     /// Gives back what a sleeping worker should not keep. `in_use` is the number of records that
@@ -232,13 +224,14 @@ impl RecordPool {
         for (class, size) in SIZES.into_iter().enumerate() {
             let list = &self.lists[class];
             let layout = Layout::from_size_align(size, ALIGN).expect("pooled sizes are valid");
-            while self.len(class) > (bytes / size).max(in_use) {
-                let chunk = list.head.get().expect("a list of this length has a head");
-                // SAFETY: the chunk is the head of the list.
-                unsafe { list.unlink(chunk) };
-                // SAFETY: the chunk has just been unlinked, so nothing uses it. Every chunk of this
-                // class was allocated with this layout, to which its own layout was rounded.
-                unsafe { self.free(chunk.cast(), layout) };
+            while self.len(class) > (bytes / size).max(in_use)
+                && let Some(chunk) = list.pop()
+            {
+                self.freed.set(self.freed.get() + size);
+                // SAFETY: the chunk has just been taken off the list, so nothing uses it. Every
+                // chunk of this class was allocated with this layout, to which its own layout was
+                // rounded.
+                unsafe { dealloc(chunk.as_ptr().cast(), layout) };
             }
         }
     }
@@ -259,41 +252,49 @@ impl Drop for RecordPool {
 mod tests {
     use super::*;
 
+    /// The shape of a layout with this size and alignment.
+    const fn shape<const SIZE: usize, const ALIGN: usize>() -> &'static Shape {
+        const {
+            match Layout::from_size_align(SIZE, ALIGN) {
+                Ok(layout) => &Shape::of(layout),
+                Err(_) => panic!("no layout"),
+            }
+        }
+    }
+
+    /// Takes memory that nothing will use.
+    fn take(pool: &RecordPool, shape: &'static Shape) -> Chunk {
+        // SAFETY: the memory is taken here for this layout.
+        unsafe { Chunk::new(pool.take(shape.layout), shape) }
+    }
+
     #[test]
     fn the_chunk_put_last_is_taken_next() {
         let pool = RecordPool::default();
-        let layout = Layout::from_size_align(100, 8).unwrap();
-        let first = pool.take(layout);
-        // SAFETY: the memory was taken above for the same layout, and is not used any more.
-        unsafe { pool.put(first, layout) };
-        assert_eq!(pool.take(Layout::from_size_align(120, 8).unwrap()), first);
-        // SAFETY: the memory was taken above, and both layouts are rounded to the same one.
-        unsafe { pool.put(first, layout) };
+        let first = take(&pool, shape::<100, 8>());
+        let memory = first.memory;
+        pool.put(first);
+        let again = take(&pool, shape::<120, 8>());
+        assert_eq!(again.memory, memory);
+        pool.put(again);
     }
 
     #[test]
     fn odd_layouts_go_to_the_allocator() {
         let pool = RecordPool::default();
-        for layout in [
-            Layout::from_size_align(64, 4096).unwrap(),
-            Layout::from_size_align(1 << 20, 8).unwrap(),
-        ] {
-            let memory = pool.take(layout);
-            assert_eq!(memory.as_ptr() as usize % layout.align(), 0);
-            // SAFETY: the memory was taken above for the same layout, and is not used any more.
-            unsafe { pool.put(memory, layout) };
+        for shape in [shape::<64, 4096>(), shape::<{ 1 << 20 }, 8>()] {
+            let chunk = take(&pool, shape);
+            assert_eq!(chunk.memory.as_ptr() as usize % shape.layout.align(), 0);
+            pool.put(chunk);
         }
     }
 
     #[test]
     fn a_trim_keeps_the_chunks_in_use_and_a_small_reserve() {
         let pool = RecordPool::default();
-        let layout = Layout::from_size_align(120, 8).unwrap();
-        let chunks: Vec<_> = (0..10_000).map(|_| pool.take(layout)).collect();
-        for chunk in chunks {
-            // SAFETY: the chunk was taken above for the same layout, and is not used any more.
-            unsafe { pool.put(chunk, layout) };
-        }
+        let record = shape::<120, 8>();
+        let chunks: Vec<_> = (0..10_000).map(|_| take(&pool, record)).collect();
+        chunks.into_iter().for_each(|chunk| pool.put(chunk));
         pool.trim(5_000);
         assert_eq!(pool.len(0), 5_000);
         assert!(pool.exceeds_bound());
@@ -301,9 +302,7 @@ mod tests {
         assert_eq!(pool.len(0), IDLE_BYTES / 120);
         assert!(!pool.exceeds_bound());
         // A chunk too large for the pool goes to the allocator, which keeps it unless it is asked.
-        let large = Layout::from_size_align(RETURN_BYTES, ALIGN).unwrap();
-        // SAFETY: the memory is taken here for the same layout.
-        unsafe { pool.put(pool.take(large), large) };
+        pool.put(take(&pool, shape::<RETURN_BYTES, ALIGN>()));
         assert!(pool.exceeds_bound());
         pool.trim(0);
         assert!(!pool.exceeds_bound());

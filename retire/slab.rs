@@ -1,6 +1,5 @@
 //! A slab: a large mapping cut into stacks of one class.
 
-use std::io;
 use std::mem;
 use std::ptr::NonNull;
 
@@ -41,7 +40,7 @@ impl Slab {
             match MmapOptions::new().len(bytes).stack().no_reserve_swap().map_anon() {
                 Ok(map) => break MmapRaw::from(map),
                 Err(_) if bytes > smallest => bytes /= 2,
-                Err(error) => return Err(errno_of(&error)),
+                Err(error) => return Err(error.raw_os_error().unwrap_or(libc::ENOMEM)),
             }
         };
         // With a huge page, the first touch of one stack would make 32 stacks resident. A kernel
@@ -142,10 +141,6 @@ impl Drop for Slab {
             super::stack::unpoison(self.start(), self.bytes());
         }
     }
-}
-
-pub(super) fn errno_of(error: &io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(libc::ENOMEM)
 }
 
 #[cfg(all(test, not(loom)))]

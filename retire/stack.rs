@@ -1,11 +1,10 @@
 //! A stack: its size class, its handle, and the reasons why none is available.
 
-use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use super::guard::GUARD;
+use super::guard::{GUARD, Guard, Pages};
 
 /// The bounds of the size that a user may ask for.
 pub(crate) const SMALLEST: usize = 16 << 10;
@@ -172,6 +171,13 @@ impl Stack {
         self.base() as usize..self.bottom() as usize
     }
 
+    /// Returns the pages of the guard.
+    pub(super) fn guard_pages(&self) -> Pages<Guard> {
+        // SAFETY: the guard is the start of a slot that only this handle owns, in a private
+        // anonymous mapping. The handle never gives it out as usable memory.
+        unsafe { Pages::new(self.base(), GUARD) }
+    }
+
     /// Tells AddressSanitizer to forget the frames that earlier users left on the stack.
     #[cfg(cygnet_asan)]
     pub(super) fn unpoison(&self) {
@@ -200,28 +206,21 @@ pub(crate) struct StackSizeError {
     asked: usize,
 }
 
-impl fmt::Display for StackSizeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a stack of {} bytes is out of bounds: it takes at least {SMALLEST} bytes (16 KiB) and at \
-             most {LARGEST} (1 GiB)",
-            self.asked
-        )
-    }
+error! {
+    impl StackSizeError: |this, f| write!(
+        f,
+        "a stack of {} bytes is out of bounds: it takes at least {SMALLEST} bytes (16 KiB) and at \
+         most {LARGEST} (1 GiB)",
+        this.asked
+    )
 }
-
-impl std::error::Error for StackSizeError {}
 
 /// The reason why no stack is available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StackExhausted {
     /// All stacks that `Builder::max_stacks` allows exist. Other workers may keep some of them
     /// warm.
-    Limit {
-        /// The value of `Builder::max_stacks`.
-        max_stacks: usize,
-    },
+    Limit,
     /// The kernel refused the memory.
     Memory {
         /// The kernel's answer.
@@ -231,32 +230,24 @@ pub(crate) enum StackExhausted {
     MapCount,
 }
 
-impl fmt::Display for StackExhausted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            StackExhausted::Limit { max_stacks } => write!(
-                f,
-                "all {max_stacks} stacks that Builder::max_stacks allows exist already; raise it, or \
-                 start fewer tasks at the same time"
-            ),
-            StackExhausted::Memory { errno } => write!(
-                f,
-                "the kernel refused memory for another stack ({}): the address space (ulimit -v), \
-                 the overcommit limit (vm.overcommit_memory) or memory itself is used up; a smaller \
-                 Builder::stack_size or a bound by Builder::max_stacks helps",
-                io::Error::from_raw_os_error(errno)
-            ),
-            StackExhausted::MapCount => write!(
-                f,
-                "no mapping is left for another stack: raise vm.max_map_count with sysctl, set \
-                 Builder::max_stacks below half of it, or use Linux 6.13 or newer, where the guard of \
-                 a stack takes no mapping"
-            ),
-        }
+error! {
+    impl StackExhausted: |this, f| match *this {
+        StackExhausted::Limit => f.write_str("all stacks that Builder::max_stacks allows exist"),
+        StackExhausted::Memory { errno } => write!(
+            f,
+            "the kernel refused memory for another stack ({}): the address space (ulimit -v), \
+             the overcommit limit (vm.overcommit_memory) or memory itself is used up; a smaller \
+             Builder::stack_size or a bound by Builder::max_stacks helps",
+            io::Error::from_raw_os_error(errno)
+        ),
+        StackExhausted::MapCount => write!(
+            f,
+            "no mapping is left for another stack: raise vm.max_map_count with sysctl, set \
+             Builder::max_stacks below half of it, or use Linux 6.13 or newer, where the guard of \
+             a stack takes no mapping"
+        ),
     }
 }
-
-impl std::error::Error for StackExhausted {}
 
 #[cfg(all(test, not(loom)))]
 mod tests {
@@ -326,8 +317,6 @@ mod tests {
 
     #[test]
     fn each_reason_names_the_knob_that_helps() {
-        let said = StackExhausted::Limit { max_stacks: 77 }.to_string();
-        assert!(said.contains("77") && said.contains("Builder::max_stacks"), "{said}");
         let said = StackExhausted::Memory { errno: libc::ENOMEM }.to_string();
         assert!(said.contains("ulimit -v") && said.contains("Builder::stack_size"), "{said}");
         assert!(StackExhausted::MapCount.to_string().contains("vm.max_map_count"));

@@ -1,4 +1,4 @@
-use super::items::{Items, Slices, SlicesMut};
+use super::items::{Items, Runs};
 use super::reader::Cursor;
 use crate::ring::sequence::{MultiClaim, SequenceRange, SingleClaim};
 use std::fmt;
@@ -40,10 +40,7 @@ pub struct BatchMut<'a, T> {
 macro_rules! reads {
     ($name:ident) => {
         impl<'a, T> $name<'a, T> {
-            pub(super) fn new(
-                cursor: &'a mut Cursor<T>,
-                numbers: SequenceRange<u64>,
-            ) -> $name<'a, T> {
+            pub(super) fn new(cursor: &'a mut Cursor<T>, numbers: SequenceRange<u64>) -> Self {
                 $name { cursor, numbers, _items: PhantomData }
             }
 
@@ -59,7 +56,7 @@ macro_rules! reads {
             pub fn slices(&self) -> impl Iterator<Item = &[T]> {
                 // SAFETY: the numbers are published to this reader, and it gives them back only
                 // when the batch is dropped, after this borrow.
-                unsafe { Slices::new(&self.cursor.items, self.numbers) }
+                Runs::<_, &T>::new(&self.cursor.items, self.numbers).map(|run| unsafe { &*run })
             }
 
             /// The numbers of the items. With several producers some numbers may have no item,
@@ -113,9 +110,10 @@ impl<T> BatchMut<'_, T> {
     /// The items as contiguous slices, for changing them.
     #[inline]
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
+        let runs = Runs::<_, &mut T>::new(&self.cursor.items, self.numbers);
         // SAFETY: the stage has no other reader, and the items are given back only after this
         // borrow.
-        unsafe { SlicesMut::new(&self.cursor.items, self.numbers) }
+        runs.map(|run| unsafe { &mut *run })
     }
 }
 
@@ -135,12 +133,14 @@ pub struct WriteBatch<'a, T> {
 }
 
 impl<'a, T> WriteBatch<'a, T> {
+    #[inline(always)]
     pub(super) fn new(items: &'a Items<T>, claim: Claim<'a>) -> WriteBatch<'a, T> {
         WriteBatch { items, claim }
     }
 
     /// The numbers of the items.
     #[must_use]
+    #[inline]
     pub fn numbers(&self) -> SequenceRange<u64> {
         match &self.claim {
             Claim::Single(claim) => claim.range(),
@@ -169,9 +169,10 @@ impl<'a, T> WriteBatch<'a, T> {
     /// The items as contiguous slices, at most two.
     #[inline]
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
+        let runs = Runs::<_, &mut T>::of_claimed(self.items, self.numbers());
         // SAFETY: the numbers are claimed, and belong to this batch alone until the claim is
         // published or given back, which consumes the batch.
-        unsafe { SlicesMut::of_claimed(self.items, self.numbers()) }
+        runs.map(|run| unsafe { &mut *run })
     }
 
     /// Publishes all items of the batch.
@@ -190,6 +191,14 @@ impl<'a, T> WriteBatch<'a, T> {
         }
     }
 
+    /// Overwrites the first item with `value`, and publishes the batch, which is not empty.
+    #[inline(always)]
+    pub(super) fn send(self, value: T) {
+        // SAFETY: the item belongs to this batch alone until the claim is published.
+        unsafe { *self.items.at(self.numbers().start()) = value };
+        self.publish();
+    }
+
     /// Publishes the first `count` items and gives back the rest. Returns the same as
     /// [`publish`](WriteBatch::publish).
     pub fn publish_first(self, count: usize) -> bool {
@@ -200,8 +209,4 @@ impl<'a, T> WriteBatch<'a, T> {
     }
 }
 
-impl<T> fmt::Debug for WriteBatch<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("WriteBatch").field(&self.numbers()).finish()
-    }
-}
+debug! { impl<T> WriteBatch<'_, T> as this (this.numbers()) }

@@ -1,13 +1,12 @@
 use super::items::Items;
-use super::producer::{MultiProducer, Producer};
+use super::producer::{Last, MultiProducer, Producer};
 use super::producers::{Many, One};
-use super::reader::{Cursor, Reader, Source, Stage};
+use super::reader::{Cursor, Reader, Stage};
 use crate::ring::sequence::{
-    MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup, SingleProducerSequencer,
+    MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup, SingleProducerSequencer, Source,
     WaitStrategy, assert_size,
 };
 use crate::shim::Arc;
-use std::fmt;
 use std::marker::PhantomData;
 
 /// A builder of a ring: first its stages, in order, and then its producer.
@@ -50,15 +49,8 @@ pub fn single_producer_with<T: Send>(
     assert_size::<u64>(size);
     let written = SequenceBarrier::new().with_strategy(strategy);
     let published = SequenceBarrierGroup::new([written.clone()]).with_strategy(strategy);
-    RingBuilder {
-        items: Arc::new(Items::new(size, make, None)),
-        source: Source::Barriers(published),
-        strategy,
-        before: Vec::new(),
-        last: Vec::new(),
-        written: Some(written),
-        _producers: PhantomData,
-    }
+    let items = Items::new(size, make, None);
+    RingBuilder::new(items, Source::Barriers(published), strategy, Some(written))
 }
 
 /// A ring for several concurrent producers, with `size` items created by `make`. Waiters [spin, and
@@ -84,22 +76,26 @@ pub fn multi_producer_with<T: Send>(
     make: impl FnMut() -> T,
 ) -> RingBuilder<T, Many> {
     let sequencer = MultiProducerSequencer::without_readers(size, strategy);
-    RingBuilder {
-        items: Arc::new(Items::new(size, make, Some(sequencer.clone()))),
-        source: Source::Stamps(sequencer),
-        strategy,
-        before: Vec::new(),
-        last: Vec::new(),
-        written: None,
-        _producers: PhantomData,
-    }
+    let items = Items::new(size, make, Some(sequencer.clone()));
+    RingBuilder::new(items, Source::Stamps(sequencer), strategy, None)
 }
 
 impl<T: Send, P> RingBuilder<T, P> {
+    fn new(
+        items: Items<T>,
+        source: Source,
+        strategy: WaitStrategy,
+        written: Option<SequenceBarrier<u64>>,
+    ) -> RingBuilder<T, P> {
+        let (before, last) = (Vec::new(), Vec::new());
+        let items = Arc::new(items);
+        RingBuilder { items, source, strategy, before, last, written, _producers: PhantomData }
+    }
+
     /// Adds a stage of one reader, which may change the items.
     pub fn stage(&mut self) -> Stage<T> {
         let [cursor] = self.cursors();
-        Stage::new(cursor)
+        Stage { cursor }
     }
 
     /// Adds a stage of `N` readers, each of which sees every item.
@@ -112,7 +108,7 @@ impl<T: Send, P> RingBuilder<T, P> {
         T: Sync,
     {
         assert!(N > 0, "cygnet: a stage needs at least one reader");
-        self.cursors().map(Reader::new)
+        self.cursors().map(|cursor| Reader { cursor })
     }
 
     fn cursors<const N: usize>(&mut self) -> [Cursor<T>; N] {
@@ -143,11 +139,9 @@ impl<T: Send> RingBuilder<T, One> {
     pub fn producer(mut self) -> Producer<T> {
         let read = self.readers_of_last_stage();
         let written = self.written.take().expect("a builder makes one producer");
-        let (size, strategy) = (self.items.size(), self.strategy);
-        let before = std::mem::take(&mut self.before);
-        let sequencer =
-            SingleProducerSequencer::with_written(written, &read, before, size, strategy);
-        Producer::new(Arc::clone(&self.items), sequencer)
+        let (size, before) = (self.items.size(), std::mem::take(&mut self.before));
+        let sequencer = SingleProducerSequencer::with_written(written, &read, before, size);
+        Producer { items: Arc::clone(&self.items), sequencer }
     }
 }
 
@@ -160,9 +154,11 @@ impl<T: Send> RingBuilder<T, Many> {
     #[track_caller]
     pub fn producer(mut self) -> MultiProducer<T> {
         let read = self.readers_of_last_stage();
-        let sequencer = self.items.sequencer().expect("several producers have a sequencer").clone();
+        let sequencer =
+            self.items.skips.as_ref().expect("several producers have a sequencer").clone();
         sequencer.set_readers(read, std::mem::take(&mut self.before));
-        MultiProducer::new(Arc::clone(&self.items), sequencer)
+        let (items, sequencer) = (Arc::clone(&self.items), Arc::new(Last(sequencer)));
+        MultiProducer { items, sequencer }
     }
 }
 
@@ -170,7 +166,7 @@ impl<T: Send> RingBuilder<T, Many> {
 impl<T, P> Drop for RingBuilder<T, P> {
     fn drop(&mut self) {
         let built = self.last.is_empty();
-        match (&self.written, self.items.sequencer()) {
+        match (&self.written, &self.items.skips) {
             (Some(written), _) => written.finish(),
             (None, Some(sequencer)) if !built => sequencer.finish(),
             _ => {}
@@ -178,11 +174,6 @@ impl<T, P> Drop for RingBuilder<T, P> {
     }
 }
 
-impl<T, P> fmt::Debug for RingBuilder<T, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RingBuilder")
-            .field("size", &self.items.size())
-            .field("strategy", &self.strategy)
-            .finish_non_exhaustive()
-    }
+debug! {
+    impl<T, P> RingBuilder<T, P> as this { size: this.items.size(), strategy: this.strategy, .. }
 }

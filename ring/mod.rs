@@ -87,7 +87,6 @@
 
 mod batch;
 mod builder;
-mod errors;
 mod items;
 mod producer;
 mod reader;
@@ -97,7 +96,6 @@ pub use batch::{Batch, BatchMut, WriteBatch};
 pub use builder::{
     RingBuilder, multi_producer, multi_producer_with, single_producer, single_producer_with,
 };
-pub use errors::TryNextError;
 pub use producer::{MultiProducer, Producer};
 pub use reader::{Reader, Stage};
 

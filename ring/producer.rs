@@ -4,47 +4,28 @@ use crate::ring::sequence::{MultiProducerSequencer, SingleProducerSequencer};
 use crate::shim::Arc;
 use crate::shim::time::Duration;
 use crate::sync::{SendError, WaitError};
-use std::fmt;
 
 /// The only producer of a ring, created by [`RingBuilder::producer`](super::RingBuilder). Dropping
 /// it ends the ring for the readers.
 pub struct Producer<T> {
-    items: Arc<Items<T>>,
-    sequencer: SingleProducerSequencer<u64>,
+    pub(super) items: Arc<Items<T>>,
+    pub(super) sequencer: SingleProducerSequencer<u64>,
 }
 
 /// One of several producers of a ring, created by [`RingBuilder::producer`](super::RingBuilder);
 /// clone it to get another. Dropping the last one ends the ring for the readers.
 pub struct MultiProducer<T> {
-    items: Arc<Items<T>>,
-    sequencer: Arc<Last>,
+    pub(super) items: Arc<Items<T>>,
+    pub(super) sequencer: Arc<Last>,
 }
 
 /// The sequencer of all producers of a ring.
-struct Last(MultiProducerSequencer<u64>);
+pub(super) struct Last(pub(super) MultiProducerSequencer<u64>);
 
 impl Drop for Last {
     fn drop(&mut self) {
         // No claim is in hand: a batch borrows a producer, and this was the last one.
         self.0.finish_without_claims();
-    }
-}
-
-impl<T> Producer<T> {
-    pub(super) fn new(
-        items: Arc<Items<T>>,
-        sequencer: SingleProducerSequencer<u64>,
-    ) -> Producer<T> {
-        Producer { items, sequencer }
-    }
-}
-
-impl<T> MultiProducer<T> {
-    pub(super) fn new(
-        items: Arc<Items<T>>,
-        sequencer: MultiProducerSequencer<u64>,
-    ) -> MultiProducer<T> {
-        MultiProducer { items, sequencer: Arc::new(Last(sequencer)) }
     }
 }
 
@@ -65,7 +46,7 @@ macro_rules! produces {
             #[track_caller]
             #[inline]
             pub fn claim(& $($mutability)* $self, count: usize) -> Result<WriteBatch<'_, T>, WaitError> {
-                $self $($path)*.claim_up_to(count).map(|claim| batch(&$self.items, Claim::$kind(claim)))
+                $self $($path)*.claim_up_to(count).map(|claim| WriteBatch::new(&$self.items, Claim::$kind(claim)))
             }
 
             /// Claims `count` items, or the whole ring if it is smaller, waiting until there is
@@ -79,7 +60,7 @@ macro_rules! produces {
             #[track_caller]
             #[inline]
             pub fn claim_exactly(& $($mutability)* $self, count: usize) -> Result<WriteBatch<'_, T>, WaitError> {
-                $self $($path)*.claim_exactly(count).map(|claim| batch(&$self.items, Claim::$kind(claim)))
+                $self $($path)*.claim_exactly(count).map(|claim| WriteBatch::new(&$self.items, Claim::$kind(claim)))
             }
 
             /// Does the same as [`claim`](Self::claim), but waits no longer than `time`.
@@ -96,7 +77,7 @@ macro_rules! produces {
                 time: Duration,
             ) -> Result<WriteBatch<'_, T>, WaitError> {
                 let claim = $self $($path)*.claim_timeout(count, time)?;
-                Ok(batch(&$self.items, Claim::$kind(claim)))
+                Ok(WriteBatch::new(&$self.items, Claim::$kind(claim)))
             }
 
             /// Does the same as [`claim`](Self::claim), as a future for any executor. A future that
@@ -109,13 +90,13 @@ macro_rules! produces {
                 count: usize,
             ) -> Result<WriteBatch<'_, T>, WaitError> {
                 let claim = $self $($path)*.claim_async(count).await?;
-                Ok(batch(&$self.items, Claim::$kind(claim)))
+                Ok(WriteBatch::new(&$self.items, Claim::$kind(claim)))
             }
 
             /// Claims up to `count` items if there is room now. Does not wait.
             #[must_use]
             pub fn try_claim(& $($mutability)* $self, count: usize) -> Option<WriteBatch<'_, T>> {
-                $self $($path)*.try_claim(count).map(|claim| batch(&$self.items, Claim::$kind(claim)))
+                $self $($path)*.try_claim(count).map(|claim| WriteBatch::new(&$self.items, Claim::$kind(claim)))
             }
 
             /// Sends a value: waits for room, overwrites one item with the value, and publishes it.
@@ -137,11 +118,7 @@ macro_rules! produces {
                 // A path of its own: the compiler knows that the claim has one number, which
                 // shortens the rest.
                 if let Some(claim) = $self $($path)*.one_at_once() {
-                    let number = claim.range().start();
-                    // SAFETY: the number is claimed, and its item belongs to this claim alone until
-                    // it is published.
-                    unsafe { *$self.items.claimed(number) = value };
-                    claim.publish();
+                    WriteBatch::new(&$self.items, Claim::$kind(claim)).send(value);
                     return Ok(());
                 }
                 $self.wait_and_send(value)
@@ -152,16 +129,10 @@ macro_rules! produces {
             #[track_caller]
             fn wait_and_send(& $($mutability)* $self, value: T) -> Result<(), SendError<T>> {
                 match $self $($path)*.claim_one() {
-                    Ok(claim) => {
-                        let number = claim.range().start();
-                        // SAFETY: the number is claimed, and its item belongs to this claim alone
-                        // until it is published.
-                        unsafe { *$self.items.claimed(number) = value };
-                        claim.publish();
-                        Ok(())
-                    }
-                    Err(why) => Err(SendError::new(value, why)),
+                    Ok(claim) => WriteBatch::new(&$self.items, Claim::$kind(claim)).send(value),
+                    Err(why) => return Err(SendError::new(value, why)),
                 }
+                Ok(())
             }
 
             /// Refuses all later claims. Readers read everything that is published, and everything
@@ -187,16 +158,8 @@ macro_rules! produces {
             }
         }
 
-        impl<T> fmt::Debug for $name<T> {
-            fn fmt(&$self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($name)).field("sequencer", &$self $($path)*).finish()
-            }
-        }
+        debug! { impl<T> $name<T> as this { sequencer: this $($path)* } }
     };
-}
-
-fn batch<'a, T>(items: &'a Items<T>, claim: Claim<'a>) -> WriteBatch<'a, T> {
-    WriteBatch::new(items, claim)
 }
 
 produces! { Producer, Single, self, (mut), (.sequencer) }

@@ -1,63 +1,16 @@
 use super::batch::{Batch, BatchMut};
-use super::errors::TryNextError;
 use super::items::Items;
-use crate::ring::sequence::{
-    MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup, SequenceRange,
-};
+use crate::ring::sequence::{SequenceBarrier, SequenceRange, Source};
 use crate::runtime::is_cancelled;
 use crate::shim::time::{Duration, Instant};
 use crate::shim::{Arc, spin_loop};
-use crate::sync::{WaitError, after};
+use crate::sync::{TryRecvError, WaitError, after};
 use std::fmt;
 
 /// From this number of items per look on, the cost of a look does not matter.
 const MANY: u64 = 32;
 /// The longest pause before a look, in turns: a microsecond.
 const LONGEST: u64 = 64;
-
-/// What a stage reads from.
-#[derive(Clone)]
-pub(super) enum Source {
-    /// The one producer, or the readers of the stage before.
-    Barriers(SequenceBarrierGroup<u64>),
-    /// The sequencer of several producers.
-    Stamps(MultiProducerSequencer<u64>),
-}
-
-impl Source {
-    #[track_caller]
-    #[inline]
-    fn wait_until(&self, next: u64, until: Option<Instant>) -> Result<u64, WaitError> {
-        match self {
-            Source::Barriers(group) => group.wait_until(next, until),
-            Source::Stamps(sequencer) => sequencer.wait_until(next, next.wrapping_sub(1), until),
-        }
-    }
-
-    async fn wait_async(&self, next: u64) -> Result<u64, WaitError> {
-        match self {
-            Source::Barriers(group) => group.wait_async(next).await,
-            Source::Stamps(sequencer) => sequencer.wait_async(next).await,
-        }
-    }
-
-    /// Returns the result that a wait would have now, or `None` if it would have to wait.
-    fn try_until(&self, next: u64) -> Option<Result<u64, WaitError>> {
-        match self {
-            Source::Barriers(group) => group.try_until(next),
-            Source::Stamps(sequencer) => sequencer.try_until(next, next.wrapping_sub(1)),
-        }
-    }
-
-    /// Returns the last number that can be read.
-    #[inline(always)]
-    fn last(&self, next: u64) -> u64 {
-        match self {
-            Source::Barriers(group) => group.last_published(),
-            Source::Stamps(sequencer) => sequencer.last_published_after(next.wrapping_sub(1)),
-        }
-    }
-}
 
 /// The position of a reader.
 pub(super) struct Cursor<T> {
@@ -156,20 +109,14 @@ impl<T> Cursor<T> {
 
     #[inline(always)]
     fn learn(&mut self, waited: Result<u64, WaitError>) -> Result<(), WaitError> {
-        match waited {
-            Ok(last) => {
-                self.end = last.wrapping_add(1);
-                self.found = self.end.wrapping_sub(self.next);
+        let last = waited.inspect_err(|why| {
+            if *why == WaitError::Closed {
+                self.ended = true;
+                self.position.finish();
             }
-            Err(why) => {
-                if why == WaitError::Closed {
-                    self.ended = true;
-                    // Nothing more will reach the next stage either.
-                    self.position.finish();
-                }
-                return Err(why);
-            }
-        }
+        })?;
+        self.end = last.wrapping_add(1);
+        self.found = self.end.wrapping_sub(self.next);
         Ok(())
     }
 
@@ -181,7 +128,7 @@ impl<T> Cursor<T> {
 
     /// Returns what can be read without waiting.
     #[inline(always)]
-    fn try_wait(&mut self, most: usize) -> Result<SequenceRange<u64>, TryNextError> {
+    fn try_wait(&mut self, most: usize) -> Result<SequenceRange<u64>, TryRecvError> {
         if self.next == self.end {
             self.look();
         }
@@ -194,12 +141,12 @@ impl<T> Cursor<T> {
     /// Looks again after a look that found nothing: there are new numbers, none yet, or it is the
     /// end.
     #[inline(never)]
-    fn try_for_more(&mut self) -> Result<(), TryNextError> {
+    fn try_for_more(&mut self) -> Result<(), TryRecvError> {
         if self.ended {
-            return Err(TryNextError::Closed);
+            return Err(TryRecvError::Closed);
         }
-        let answer = self.source.try_until(self.next).ok_or(TryNextError::Empty)?;
-        self.learn(answer).map_err(|_| TryNextError::Closed)
+        let answer = self.source.try_until(self.next).ok_or(TryRecvError::Empty)?;
+        self.learn(answer).map_err(|_| TryRecvError::Closed)
     }
 
     /// Gives back numbers that were read.
@@ -208,24 +155,6 @@ impl<T> Cursor<T> {
         debug_assert!(numbers.start() == self.next, "batches are given back in order");
         self.next = numbers.end();
         self.position.publish(self.next.wrapping_sub(1));
-    }
-
-    /// Waits for one item, skipping numbers without one, calls `f` with it, and gives it back.
-    #[track_caller]
-    fn with_next<R>(
-        &mut self,
-        until: Option<Instant>,
-        f: impl FnOnce(*mut T) -> R,
-    ) -> Result<R, WaitError> {
-        loop {
-            let number = self.wait(1, until)?;
-            if let Some(item) = self.items.item(number.start()) {
-                let result = f(item);
-                self.give_back(number);
-                return Ok(result);
-            }
-            self.give_back(number);
-        }
     }
 
     fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -247,7 +176,7 @@ impl<T> Drop for Cursor<T> {
 ///
 /// Dropping it before the end ends the ring: see [the module](super#the-end).
 pub struct Stage<T> {
-    cursor: Cursor<T>,
+    pub(super) cursor: Cursor<T>,
 }
 
 /// One of several readers of a stage, each of which sees every item. Created by
@@ -255,16 +184,12 @@ pub struct Stage<T> {
 ///
 /// Dropping it before the end ends the ring: see [the module](super#the-end).
 pub struct Reader<T> {
-    cursor: Cursor<T>,
+    pub(super) cursor: Cursor<T>,
 }
 
 macro_rules! reads {
     ($name:ident, $batch:ident) => {
         impl<T> $name<T> {
-            pub(super) fn new(cursor: Cursor<T>) -> $name<T> {
-                $name { cursor }
-            }
-
             /// Takes everything that the reader knows to be readable, waiting until there is
             /// something.
             ///
@@ -342,10 +267,10 @@ macro_rules! reads {
             /// Does not suspend.
             ///
             /// # Errors
-            /// [`TryNextError::Empty`] if there is nothing to read now; [`TryNextError::Closed`]
+            /// [`TryRecvError::Empty`] if there is nothing to read now; [`TryRecvError::Closed`]
             /// after the last item.
             #[inline(always)]
-            pub fn try_next_batch(&mut self) -> Result<$batch<'_, T>, TryNextError> {
+            pub fn try_next_batch(&mut self) -> Result<$batch<'_, T>, TryRecvError> {
                 let numbers = self.cursor.try_wait(usize::MAX)?;
                 Ok($batch::new(&mut self.cursor, numbers))
             }
@@ -374,9 +299,11 @@ impl<T: Default> Stage<T> {
     /// As [`next_batch`](Stage::next_batch).
     #[track_caller]
     pub fn recv(&mut self) -> Result<T, WaitError> {
-        // SAFETY: the item belongs to this reader, the only one of its stage, until it is given
-        // back.
-        self.cursor.with_next(None, |item| std::mem::take(unsafe { &mut *item }))
+        loop {
+            if let Some(item) = self.next_batch_up_to(1)?.iter_mut().next() {
+                return Ok(std::mem::take(item));
+            }
+        }
     }
 }
 
@@ -392,8 +319,10 @@ impl<T: Clone> Reader<T> {
     /// As [`next_batch`](Reader::next_batch).
     #[track_caller]
     pub fn recv(&mut self) -> Result<T, WaitError> {
-        // SAFETY: until the reader gives the item back, it is only shared with the other readers of
-        // the stage.
-        self.cursor.with_next(None, |item| unsafe { &*item }.clone())
+        loop {
+            if let Some(item) = self.next_batch_up_to(1)?.iter().next() {
+                return Ok(item.clone());
+            }
+        }
     }
 }

@@ -3,13 +3,15 @@
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
 use crate::runtime::spawn::terms;
-use crate::runtime::task::{Claim, Task};
+use crate::runtime::task::Task;
 use crate::scheduler::blocking::Job;
 use crate::scheduler::cancel::link;
+use crate::scheduler::life::spawn::Lasting;
 use crate::scheduler::wait::no_suspend::assert_may_suspend;
 use crate::scheduler::wait::park::await_end_anywhere;
 use crate::scheduler::worker::Worker;
 use crate::task::cause::Cause;
+use crate::task::cell::Decides;
 use crate::task::outcome::Failure;
 use crate::task::record::Traits;
 use crate::task::words::wait::WaitKind;
@@ -104,11 +106,8 @@ where
 {
     let (worker, parent) = here("spawn_blocking");
     let terms = terms(parent, Location::caller(), Traits::default(), None);
-    let body = move || run_elsewhere(f, WaitKind::Grant).map_err(Failure::NotStarted);
-    // SAFETY: `f` is `'static`, and the running task keeps its current node open.
-    let record = unsafe { worker.spawn_fallible(worker.node.get(), body, terms) };
-    // SAFETY: the spawn returned the handle's reference, which is ours.
-    Task::new(unsafe { Claim::new(record) })
+    let body = Decides(move || run_elsewhere(f, WaitKind::Grant).map_err(Failure::NotStarted));
+    Task::new(worker.spawn(worker.running_node(), body, Lasting::new(), terms))
 }
 
 /// Runs `f` on a pool thread and waits for its end. If `kind` allows it and the wait is cut short
@@ -123,16 +122,13 @@ where
     // The job lives on this frame, so nothing between its submission and its end may unwind.
     assert_may_suspend();
     let pool = &worker.shared().blocking;
-    let node = worker.node.get();
-    // SAFETY: the current node belongs to the running task, or to a scope on its stack, so it is
-    // alive.
-    let waiting = unsafe { &*node };
-    if !waiting.is_linked() {
+    let node = worker.running_node();
+    if !node.is_linked() {
         // Linking lets `f` see an ancestor's cancellation in this node's word.
-        link(waiting);
+        link(node);
     }
     let mut slot = None;
-    let job = Job::new(node, || slot = Some(f()));
+    let job = Job::new(node.pointer(), || slot = Some(f()));
     // SAFETY: this frame keeps the job in place until it is done or taken back.
     if let Some(ticket) = unsafe { pool.submit(&job) } {
         if await_end_anywhere(&job.end, kind).is_err()

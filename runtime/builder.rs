@@ -6,19 +6,18 @@ use crate::retire::stack::{DEFAULT_SIZE, StackClass};
 use crate::runtime::errors::{BuildError, JoinError, SpawnError};
 use crate::runtime::handle::Handle;
 use crate::runtime::metrics::Metrics;
-use crate::runtime::payload::panic_text;
 use crate::runtime::task::{Task, TaskId};
+use crate::runtime::task_builder::{Guarding, Seal, TaskBuilder, TaskPlace, task};
 use crate::scheduler::blocking::{Cores, PoolConfig};
 use crate::scheduler::life::complete::wake;
 use crate::scheduler::worker::shared::{Config, OnPanic, Shared};
 use crate::scheduler::worker::thread::{self, ThreadConfig};
 use crate::shim::unmodelled::thread::{Builder as ThreadBuilder, JoinHandle};
 use crate::shim::{is_simulated, processors};
-use crate::task::outcome::Payload;
+use crate::task::outcome::{Payload, panic_text};
 use crate::task::record::Record;
-use std::fmt;
 use std::io;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -75,14 +74,12 @@ impl PanicReport<'_> {
     }
 }
 
-impl fmt::Debug for PanicReport<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PanicReport")
-            .field("task", &self.task().0)
-            .field("name", &self.name())
-            .field("spawned_at", &format_args!("{}", self.spawned_at()))
-            .field("message", &self.message())
-            .finish()
+debug! {
+    impl PanicReport<'_> as this {
+        task: this.task().0,
+        name: this.name(),
+        spawned_at: format_args!("{}", this.spawned_at()),
+        message: this.message(),
     }
 }
 
@@ -108,27 +105,22 @@ pub struct Builder {
     pin_workers: bool,
     overflow_report: bool,
     guard_report: bool,
-    on_start: Option<Hook>,
-    on_stop: Option<Hook>,
+    on_thread_start: Option<Hook>,
+    on_thread_stop: Option<Hook>,
     on_panic: Option<OnPanic>,
 }
 
-impl Default for Builder {
-    fn default() -> Builder {
-        Builder::new()
-    }
-}
+default! { impl Builder }
 
-impl fmt::Debug for Builder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
-            .field("workers", &self.workers)
-            .field("stack_size", &self.stack_size)
-            .field("max_stacks", &self.max_stacks)
-            .field("thread_name", &self.thread_name)
-            .field("max_blocking_threads", &self.max_blocking_threads)
-            .field("blocking_keep_alive", &self.blocking_keep_alive)
-            .finish_non_exhaustive()
+debug! {
+    impl Builder as this {
+        workers: this.workers,
+        stack_size: this.stack_size,
+        max_stacks: this.max_stacks,
+        thread_name: this.thread_name,
+        max_blocking_threads: this.max_blocking_threads,
+        blocking_keep_alive: this.blocking_keep_alive,
+        ..
     }
 }
 
@@ -152,46 +144,41 @@ impl Builder {
             pin_workers: false,
             overflow_report: true,
             guard_report: false,
-            on_start: None,
-            on_stop: None,
+            on_thread_start: None,
+            on_thread_stop: None,
             on_panic: None,
         }
     }
+}
+
+setters! {
+    impl Builder;
 
     /// Sets the number of workers, 1 to [`Builder::MAX_WORKERS`]. Each worker is a thread.
-    pub fn workers(mut self, workers: usize) -> Builder {
-        self.workers = Some(workers);
-        self
-    }
+    pub fn workers(workers: usize) => Some(workers);
 
     /// Sets the size of a task's stack in bytes, 16 KiB to 1 GiB, rounded up to a power of two.
     /// Only the pages that a task touches take memory. On x86_64 the guard of 4 KiB is part of the
     /// size.
     ///
     /// [`TaskBuilder::stack_size`](crate::TaskBuilder::stack_size) sets it for a single task.
-    pub fn stack_size(mut self, bytes: usize) -> Builder {
-        self.stack_size = bytes;
-        self
-    }
+    pub fn stack_size(bytes: usize) => bytes;
 
     /// Limits the number of stacks that exist at a time, including the stacks that workers keep
     /// warm. The limit must be at least the number of workers.
     ///
-    /// While no stack is free, tasks that have not started stay queued. A task that another one
-    /// waits for runs on the rest of the waiter's stack, if a quarter of that stack, and at least
-    /// 12 KiB, is left. If every coroutine waits for a task that cannot start, such a task ends
-    /// with [`JoinError::NoStack`].
-    pub fn max_stacks(mut self, stacks: usize) -> Builder {
-        self.max_stacks = Some(stacks);
-        self
-    }
+    /// While no stack is free, tasks that have not started stay queued. But a program of waits that
+    /// are nested deeper than the limit still ends: while a task waits for the end of others, one
+    /// of them may have a stack beyond the limit. So the limit is exceeded by one stack for each
+    /// nested wait above a task, and by one in all for a scope whose tasks wait for nothing. All
+    /// futures that wait for tasks elsewhere in the tree count as one such task. A wait that is
+    /// cancelled, while what it waited for goes on, leaves that stack in use. So does, for a moment,
+    /// a wait that has ended.
+    pub fn max_stacks(stacks: usize) => Some(stacks);
 
     /// Sets the name of the workers' threads. A worker's thread has `-` and its number appended,
     /// and a thread for blocking calls has `-blocking`. Linux shows 15 bytes of a name.
-    pub fn thread_name(mut self, name: impl Into<String>) -> Builder {
-        self.thread_name = name.into();
-        self
-    }
+    pub fn thread_name(name: impl Into<String>) => name.into();
 
     /// Limits the number of threads for [blocking calls](crate::blocking()) that exist at a time.
     /// The limit must be at least 1. Threads are started on demand, so a high limit costs nothing
@@ -209,26 +196,17 @@ impl Builder {
     /// });
     /// assert!(rt.metrics().blocking.threads <= 2);
     /// ```
-    pub fn max_blocking_threads(mut self, threads: usize) -> Builder {
-        self.max_blocking_threads = threads;
-        self
-    }
+    pub fn max_blocking_threads(threads: usize) => threads;
 
     /// Sets how long an idle thread for [blocking calls](crate::blocking()) is kept. With a time of
     /// zero, a thread ends as soon as no call is queued. With `Duration::MAX`, it ends with the
     /// runtime.
-    pub fn blocking_keep_alive(mut self, time: Duration) -> Builder {
-        self.blocking_keep_alive = time;
-        self
-    }
+    pub fn blocking_keep_alive(time: Duration) => time;
 
     /// Pins each worker to a core; workers share cores only if there are more workers than cores.
     /// Requires the feature `pin`; without it `build` fails if this is set. Threads for [blocking
     /// calls](crate::blocking()) may use every core that the caller of `build` may use.
-    pub fn pin_workers(mut self, pin: bool) -> Builder {
-        self.pin_workers = pin;
-        self
-    }
+    pub fn pin_workers(pin: bool) => pin;
 
     /// Sets whether a stack overflow is reported before the process ends. On by default. The report
     /// needs a handler for SIGSEGV and SIGBUS; a host that owns these signals can turn it off.
@@ -236,16 +214,13 @@ impl Builder {
     /// The report names the task, the place of its spawn, the size of its stack and the setting to
     /// change. All other faults go to the handler that was installed before. With or without the
     /// report, an overflow hits the guard and never other memory.
-    pub fn overflow_report(mut self, report: bool) -> Builder {
-        self.overflow_report = report;
-        self
-    }
+    pub fn overflow_report(report: bool) => report;
 
     /// Sets whether the runtime's [`Swansong`](crate::shutdown::Swansong) and its descendants
     /// record where and when each guard was made. The report of [`Runtime::shutdown`] then names
     /// the places of the guards that were late. Off by default: each guard costs what
     /// [`Swansong::with_guard_report`](crate::shutdown::Swansong::with_guard_report) says. The
-    /// report names tasks started by [`spawn_guarded`](Runtime::spawn_guarded) in any case.
+    /// report names tasks with a [`TaskBuilder::guard`] in any case.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).guard_report(true).build().unwrap();
@@ -253,26 +228,17 @@ impl Builder {
     /// let report = rt.swansong().guard_report();
     /// assert_eq!(report.entries()[0].location().file(), file!());
     /// ```
-    pub fn guard_report(mut self, report: bool) -> Builder {
-        self.guard_report = report;
-        self
-    }
+    pub fn guard_report(report: bool) => report;
 
     /// Sets a hook that runs on each worker's thread before its first task, outside any task. A
     /// panic in the hook is caught and goes no further. The hook does not run on the threads of
     /// [blocking calls](crate::blocking()), which come and go.
-    pub fn on_thread_start(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
-        self.on_start = Some(Arc::new(hook));
-        self
-    }
+    pub fn on_thread_start(hook: impl Fn() + Send + Sync + 'static) => Some(Arc::new(hook));
 
     /// Sets a hook that runs on each worker's thread after its last task, outside any task. A panic
     /// in the hook is caught and goes no further. The hook does not run on the threads of [blocking
     /// calls](crate::blocking()).
-    pub fn on_thread_stop(mut self, hook: impl Fn() + Send + Sync + 'static) -> Builder {
-        self.on_stop = Some(Arc::new(hook));
-        self
-    }
+    pub fn on_thread_stop(hook: impl Fn() + Send + Sync + 'static) => Some(Arc::new(hook));
 
     /// Sets a hook for panics of tasks that can no longer be joined, because their handle was
     /// detached or dropped. Panics of tasks in a [`scope`](crate::scope()) go to the scope instead.
@@ -281,11 +247,11 @@ impl Builder {
     /// the worker that drops its handle. If a plain thread drops the handle of a task that has
     /// ended, the panic is dropped without a report. The hook must not suspend, and a panic in it
     /// is caught. Without a hook, the output of std's panic hook is all that is reported.
-    pub fn on_panic(mut self, hook: impl Fn(&PanicReport<'_>) + Send + Sync + 'static) -> Builder {
-        self.on_panic = Some(Box::new(move |payload, task| hook(&PanicReport { payload, task })));
-        self
-    }
+    pub fn on_panic(hook: impl Fn(&PanicReport<'_>) + Send + Sync + 'static) =>
+        Some(Box::new(move |payload, task| hook(&PanicReport { payload, task })));
+}
 
+impl Builder {
     /// Starts the runtime with one thread for each worker. Stacks are allocated when tasks need
     /// them.
     ///
@@ -344,8 +310,8 @@ impl Builder {
         for index in 0..workers {
             let shared = Arc::clone(&runtime.shared);
             let config = ThreadConfig {
-                on_start: self.on_start.clone(),
-                on_stop: self.on_stop.clone(),
+                on_start: self.on_thread_start.clone(),
+                on_stop: self.on_thread_stop.clone(),
                 overflow_report: self.overflow_report,
             };
             let core = cores.as_ref().map(|cores| cores[index % cores.len()]);
@@ -424,14 +390,9 @@ pub struct Runtime {
 }
 
 // The runtime's state is consistent wherever a panic can leave it.
-impl UnwindSafe for Runtime {}
-impl RefUnwindSafe for Runtime {}
+unwind_safe! { impl Runtime }
 
-impl fmt::Debug for Runtime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runtime").field("workers", &self.workers()).finish_non_exhaustive()
-    }
-}
+debug! { impl Runtime as this { workers: this.workers(), .. } }
 
 impl Runtime {
     /// Creates a runtime with the settings of [`Builder::new`]: one worker for each core.
@@ -492,14 +453,14 @@ impl Runtime {
     /// # Panics
     /// With the panic of `f`; inside [`no_suspend`](crate::no_suspend), if called by a task; if the
     /// runtime is ending (which one of its tasks can observe); with the text of
-    /// [`NoStack`](crate::NoStack) if no stack is left for `f`, and none can ever become free.
+    /// [`NoStack`](crate::NoStack) if the kernel refuses memory for the stack of `f`.
     #[track_caller]
     pub fn block_on<F, T>(&self, f: F) -> T
     where
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        self.handle_ref().block_on(f)
+        self.handle().block_on(f)
     }
 
     /// Runs `f` like [`Runtime::block_on`], and returns a panic of `f` as an error.
@@ -513,7 +474,7 @@ impl Runtime {
     /// # Errors
     /// [`JoinError::Panicked`] if `f` panicked; [`JoinError::NotStarted`] if the runtime is ending,
     /// or if called on a worker's thread between tasks while the thread is panicking;
-    /// [`JoinError::NoStack`] if no stack is left for `f`, and none can ever become free.
+    /// [`JoinError::NoStack`] if the kernel refuses memory for the stack of `f`.
     ///
     /// # Panics
     /// Inside [`no_suspend`](crate::no_suspend), if called by a task.
@@ -523,7 +484,7 @@ impl Runtime {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        self.handle_ref().try_block_on(f)
+        self.handle().try_block_on(f)
     }
 
     /// Spawns a task from outside: a child of the runtime's root. Does not suspend. Costs as much
@@ -543,13 +504,17 @@ impl Runtime {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        match self.handle_ref().spawn(f) {
+        self.place(task(), f, Seal)
+    }
+}
+
+impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> TaskPlace<F> for &Runtime {
+    type Spawned = Task<T>;
+
+    fn place<G: Guarding>(self, task: TaskBuilder<G>, f: F, seal: Seal) -> Task<T> {
+        match self.handle().place(task, f, seal) {
             Ok(task) => task,
             Err(SpawnError(_)) => unreachable!("a runtime ends when it is dropped"),
         }
-    }
-
-    fn handle_ref(&self) -> Handle {
-        self.handle()
     }
 }

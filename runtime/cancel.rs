@@ -8,18 +8,15 @@ use crate::scheduler::cancel::hook::Body;
 use crate::scheduler::cancel::{
     begin_ignoring, cancel, cancel_children, link, make_known, stop_ignoring,
 };
+use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::wait::watching::{
     Watching, is_cancelled_or_was, is_marked_or_was, watch_scope, watch_task,
 };
-use crate::scheduler::worker::release::release;
+use crate::scheduler::worker::release::SharedRef;
 use crate::task::cause::{Cause, Reason};
-use crate::task::children::Children;
-use crate::task::cold::ColdData;
-use crate::task::record::Record;
-use crate::task::words::tree::Node;
-use std::fmt;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
-use std::ptr::NonNull;
+use crate::task::children::ChildrenRef;
+use crate::task::reference::TaskRef;
+use std::panic::Location;
 use std::sync::Arc;
 
 /// Cancels a task, or a scope, and everything below it, from any thread. Has no effect after the
@@ -44,49 +41,34 @@ use std::sync::Arc;
 /// assert_eq!(task.join().unwrap(), "stopped");
 /// # window.join().unwrap();
 /// ```
+#[derive(Clone)]
 pub struct CancelHandle {
     target: Target,
 }
 
+#[derive(Clone)]
 enum Target {
-    /// A counted reference to the task's record.
-    Task(NonNull<Record>),
-    /// A handle that keeps the memory of the scope's list of children.
-    Scope(NonNull<Children>),
+    Task(SharedRef),
+    /// Keeps the memory of the scope's list of children.
+    Scope(ChildrenRef),
 }
 
-// SAFETY: records and lists of children are shared by design, and a handle gives no access to the
-// task's types.
-unsafe impl Send for CancelHandle {}
-// SAFETY: records and lists of children are shared by design, and a handle gives no access to the
-// task's types.
-unsafe impl Sync for CancelHandle {}
-
-impl UnwindSafe for CancelHandle {}
-impl RefUnwindSafe for CancelHandle {}
+unwind_safe! { impl CancelHandle }
 
 impl CancelHandle {
-    pub(crate) fn of_task(record: NonNull<Record>) -> CancelHandle {
-        // SAFETY: the caller has a reference, so the record is alive.
-        unsafe { record.as_ref() }.add_reference();
-        CancelHandle { target: Target::Task(record) }
+    pub(crate) fn of_task(task: TaskRef<'_>) -> CancelHandle {
+        CancelHandle { target: Target::Task(SharedRef::new(task)) }
     }
 
     /// Makes a handle of a scope; the caller runs in the scope or below it.
-    pub(crate) fn of_scope(node: &Node) -> CancelHandle {
+    pub(crate) fn of_scope(node: LiveNode<'_>) -> CancelHandle {
         if !node.is_linked() {
             link(node);
         }
-        // As a pointer to the whole of the cold data, which start with the list of children.
-        let cold: *const ColdData = node.cold().expect("a linked node has cold data");
-        // SAFETY: the scope has not ended, so its cold data are alive.
-        let children = unsafe { (*cold).children() };
-        children.add_handle_of(node);
+        let children = ChildrenRef::new(node.cold().expect("a linked node has cold data"), &node);
         // The handle may watch the scope, so the scope's end must look into its list.
         children.bear();
-        CancelHandle {
-            target: Target::Scope(NonNull::new(cold.cast_mut().cast()).expect("a reference")),
-        }
+        CancelHandle { target: Target::Scope(children) }
     }
 
     /// Cancels the task or scope. If it is cancelled several times, the first reason counts.
@@ -145,22 +127,18 @@ impl CancelHandle {
     /// # Safety
     /// The handle is kept for longer than the returned value.
     pub(super) unsafe fn watch(&self, body: Box<dyn Body>) -> Watching {
-        match self.target {
-            // SAFETY: the handle holds a reference, so the record is alive.
-            Target::Task(record) => watch_task(unsafe { record.as_ref() }, body),
-            // SAFETY: the handle keeps the list of children and outlives the result, and `of_scope`
-            // has called `bear`.
-            Target::Scope(children) => unsafe { watch_scope(children, body) },
+        match &self.target {
+            Target::Task(task) => watch_task(task, body),
+            // `of_scope` has called `bear`.
+            Target::Scope(children) => watch_scope(children, body),
         }
     }
 
     /// Cancels the task or scope for a cause that was made elsewhere.
     pub(crate) fn pass_on(&self, cause: Arc<Cause>) {
-        match self.target {
-            // SAFETY: the handle holds a reference, so the record is alive.
-            Target::Task(record) => cancel(unsafe { record.as_ref() }, Some(cause)),
-            // SAFETY: the handle keeps the list of children alive.
-            Target::Scope(children) => cancel_children(unsafe { children.as_ref() }, Some(cause)),
+        match &self.target {
+            Target::Task(task) => cancel(task, Some(cause)),
+            Target::Scope(children) => cancel_children(children, Some(cause)),
         }
     }
 
@@ -174,9 +152,8 @@ impl CancelHandle {
     /// waited.
     #[inline]
     pub fn is_cancelled(&self) -> bool {
-        match self.target {
-            // SAFETY: the handle holds a reference, so the record is alive.
-            Target::Task(record) => is_cancelled_or_was(unsafe { record.as_ref() }),
+        match &self.target {
+            Target::Task(task) => is_cancelled_or_was(task),
             Target::Scope(_) => self.is_reached(),
         }
     }
@@ -185,45 +162,14 @@ impl CancelHandle {
     /// of an ancestor's cancellation only when it asks.
     #[inline]
     fn is_reached(&self) -> bool {
-        match self.target {
-            // SAFETY: the handle holds a reference, so the record is alive.
-            Target::Task(record) => is_marked_or_was(unsafe { record.as_ref() }),
-            // SAFETY: the handle keeps the list of children alive.
-            Target::Scope(children) => unsafe { children.as_ref() }.is_marked(),
+        match &self.target {
+            Target::Task(task) => is_marked_or_was(task),
+            Target::Scope(children) => children.is_marked(),
         }
     }
 }
 
-impl Clone for CancelHandle {
-    fn clone(&self) -> CancelHandle {
-        match self.target {
-            Target::Task(record) => CancelHandle::of_task(record),
-            Target::Scope(children) => {
-                // SAFETY: the handle keeps the list of children alive.
-                unsafe { children.as_ref() }.add_handle();
-                CancelHandle { target: Target::Scope(children) }
-            }
-        }
-    }
-}
-
-impl Drop for CancelHandle {
-    fn drop(&mut self) {
-        match self.target {
-            // SAFETY: the reference is ours. If it is the last one, the task's handle is gone and
-            // has disposed of the outcome.
-            Target::Task(record) => unsafe { release(record, 1) },
-            // SAFETY: the handle to the list of children is ours, and nothing uses it after this.
-            Target::Scope(children) => unsafe { Children::release_handle(children) },
-        }
-    }
-}
-
-impl fmt::Debug for CancelHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancelHandle").field("cancelled", &self.is_reached()).finish()
-    }
-}
+debug! { impl CancelHandle as this { cancelled: this.is_reached() } }
 
 /// Returns a handle that cancels the calling task.
 ///
@@ -246,9 +192,8 @@ impl fmt::Debug for CancelHandle {
 /// Outside a task.
 #[track_caller]
 pub fn cancel_handle() -> CancelHandle {
-    let (_, task) = here("cancel_handle");
-    // SAFETY: the running task's record is alive.
-    make_known(unsafe { task.as_ref() });
+    let (worker, _) = here("cancel_handle");
+    let task = make_known(worker.running_node()).expect("the caller runs in a task");
     CancelHandle { target: Target::Task(task) }
 }
 
@@ -283,13 +228,10 @@ pub fn cancel_handle() -> CancelHandle {
 pub fn ignore_cancellation<R>(f: impl FnOnce() -> R) -> Result<R, Cancelled> {
     let (worker, _) = here("ignore_cancellation");
     let _pin = Pin::innermost();
-    let node = worker.node.get();
-    // SAFETY: the current node belongs to the running task, or to a scope on its stack, and does
-    // not end before this call returns.
-    let node = unsafe { &*node };
+    let node = worker.running_node();
     let began = begin_ignoring(node).map_err(|_| Cancelled::here())?;
     // Also ends the section when `f` unwinds.
-    struct Section<'a>(Option<&'a Node>);
+    struct Section<'a>(Option<LiveNode<'a>>);
     impl Drop for Section<'_> {
         fn drop(&mut self) {
             self.0.take().map(stop_ignoring);

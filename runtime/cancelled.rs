@@ -7,8 +7,6 @@ use crate::scheduler::life::complete::wake_future;
 use crate::scheduler::wait::watching::Watching;
 use crate::shim::{Mutex, MutexGuard};
 use crate::task::cause::Cause;
-use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -22,8 +20,7 @@ pub struct CancelledFuture {
     handle: Option<CancelHandle>,
 }
 
-impl UnwindSafe for CancelledFuture {}
-impl RefUnwindSafe for CancelledFuture {}
+unwind_safe! { impl CancelledFuture }
 
 /// The state shared by the hook and the future. Wakers are foreign code: they are cloned, called
 /// and dropped without the lock.
@@ -113,8 +110,4 @@ impl Drop for CancelledFuture {
     }
 }
 
-impl fmt::Debug for CancelledFuture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancelledFuture").field("over", &self.handle.is_none()).finish()
-    }
-}
+debug! { impl CancelledFuture as this { over: this.handle.is_none() } }

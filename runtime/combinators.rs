@@ -114,15 +114,8 @@ where
     T: Send + 'env,
     E: Send + 'env,
 {
-    let first = First::new();
-    let mut outcomes = race(closures, &first, |result: &Result<T, E>| result.is_err(), true);
-    if let Some(failed) = first.get() {
-        match outcomes.swap_remove(failed) {
-            Ok(_) => unreachable!("the first task to end the race has failed"),
-            Err(error) => return Err(error),
-        }
-    }
-    outcomes.into_iter().collect()
+    let (failed, outcomes) = race(closures, Result::is_err, true);
+    failed.into_iter().chain(outcomes).collect()
 }
 
 /// Runs all closures as tasks of a [`scope`], and returns the first success, which cancels the
@@ -158,19 +151,10 @@ where
     T: Send + 'env,
     E: Send + 'env,
 {
-    let first = First::new();
-    let mut outcomes = race(closures, &first, |result: &Result<T, E>| result.is_ok(), false);
-    if let Some(won) = first.get() {
-        match outcomes.swap_remove(won) {
-            Ok(value) => return Ok(value),
-            Err(_) => unreachable!("the first task to end the race has succeeded"),
-        }
+    match race(closures, Result::is_ok, false) {
+        (Some(Ok(value)), _) => Ok(value),
+        (_, outcomes) => Err(outcomes.into_iter().filter_map(Result::err).collect()),
     }
-    let errors = outcomes.into_iter().map(|outcome| match outcome {
-        Ok(_) => unreachable!("no task has succeeded"),
-        Err(error) => error,
-    });
-    Err(errors.collect())
 }
 
 /// The number of the task that ended the race.
@@ -196,26 +180,29 @@ impl First {
     }
 }
 
+/// The outcome of the task that ended a race, if one did, and the other outcomes.
+type Raced<T, E> = (Option<Result<T, TaskError<E>>>, Vec<Result<T, TaskError<E>>>);
+
 /// Runs all closures. The first result for which `ends` returns `true` ends the race and cancels
 /// the other tasks. A task without a result (a panic, for example) ends the race too if
 /// `failure_ends` is set.
 #[track_caller]
 fn race<'env, F, T, E>(
     closures: impl IntoIterator<Item = F>,
-    first: &First,
     ends: fn(&Result<T, E>) -> bool,
     failure_ends: bool,
-) -> Vec<Result<T, TaskError<E>>>
+) -> Raced<T, E>
 where
     F: FnOnce() -> Result<T, E> + Send + 'env,
     T: Send + 'env,
     E: Send + 'env,
 {
     let cause = Cause::new(Reason::SiblingFailed, Some(Location::caller()));
-    scope(|s| {
+    let first = First::new();
+    let mut outcomes: Vec<_> = scope(|s| {
         let spawn = |(number, f): (usize, F)| {
-            let mut runner =
-                Runner { scope: s, first, cause: cause.clone(), number, ends: failure_ends };
+            let (first, cause) = (&first, cause.clone());
+            let mut runner = Runner { scope: s, first, cause, number, ends: failure_ends };
             s.spawn(move || {
                 let result = f();
                 runner.ends = ends(&result);
@@ -229,7 +216,9 @@ where
             Err(error) => Err(TaskError::Join(error)),
         });
         outcomes.collect()
-    })
+    });
+    let ended_by = first.get().map(|number| outcomes.swap_remove(number));
+    (ended_by, outcomes)
 }
 
 /// Dropped when its closure has ended, also by a panic or without a call. Ends the race if `ends`
@@ -264,8 +253,6 @@ mod models {
             let firsts = [first.is(0), other.join().unwrap()];
             assert_eq!(firsts.iter().filter(|is| **is).count(), 1);
             assert_eq!(first.get(), Some(usize::from(firsts[1])));
-            // SAFETY: both threads have finished with `first`.
-            unsafe { first.end() };
         });
     }
 }

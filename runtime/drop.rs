@@ -2,7 +2,6 @@
 
 use crate::runtime::builder::Runtime;
 use crate::runtime::metrics::Metrics;
-use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::shared::Shared;
 use crate::shim::time::{Duration, patience};
 use crate::shim::{say, spin_until};
@@ -30,8 +29,7 @@ impl Runtime {
     /// wait for itself, so for such a caller this panics (while unwinding: prints the message) and
     /// leaks the runtime.
     pub(crate) fn may_end(&mut self) -> bool {
-        let runs = |worker: &Worker| std::ptr::eq(worker.shared.get(), Arc::as_ptr(&self.shared));
-        if !Worker::current().is_some_and(runs) && !self.shared.blocking.is_served_here() {
+        if self.shared.worker_here().is_none() && !self.shared.blocking.is_served_here() {
             return true;
         }
         let sentence = "cygnet: a runtime was dropped by one of its own tasks, which would wait for \

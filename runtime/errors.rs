@@ -11,10 +11,9 @@ use crate::shim::abort_with;
 use crate::task::cause::{Cause, Reason};
 use crate::task::outcome::{Failure, Unwound, no_stack};
 use std::any::Any;
-use std::fmt;
-use std::io;
 use std::panic::{Location, resume_unwind};
 use std::sync::Arc;
+use std::{fmt, io};
 
 /// The calling task is cancelled, its runtime ends, or its thread is unwinding.
 ///
@@ -56,9 +55,7 @@ impl Cancelled {
         if crate::shim::panicking() {
             return None;
         }
-        // SAFETY: the current node is null between tasks; otherwise it belongs to the running task,
-        // or to a scope on its stack, and is alive.
-        let node = unsafe { Worker::current()?.node.get().as_ref() }?;
+        let node = Worker::current()?.innermost_node()?;
         is_cancelled(node).then(|| cause_of(node))
     }
 
@@ -70,9 +67,7 @@ impl Cancelled {
             return Cancelled(Cause::unwinding());
         }
         let Some(worker) = Worker::current() else { return Cancelled(Cause::shut_down()) };
-        // SAFETY: the current node is null between tasks; otherwise it belongs to the running task,
-        // or to a scope on its stack, and is alive.
-        let Some(node) = (unsafe { worker.node.get().as_ref() }) else {
+        let Some(node) = worker.innermost_node() else {
             return Cancelled(Cause::shut_down());
         };
         count_refusal(worker);
@@ -135,41 +130,25 @@ impl Cancelled {
     }
 }
 
-impl fmt::Debug for Cancelled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cancelled")
-            .field("reason", self.reason())
-            .field("place", &self.place())
-            .finish()
-    }
-}
+debug! { impl Cancelled as this { reason: this.reason(), place: this.place() } }
 
-impl fmt::Display for Cancelled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the task is cancelled: {}", self.reason())?;
-        match self.place() {
+error! {
+    impl Cancelled: |this, f| {
+        write!(f, "the task is cancelled: {}", this.reason())?;
+        match this.place() {
             Some(place) => write!(f, " ({place})"),
             None => Ok(()),
         }
     }
 }
 
-impl std::error::Error for Cancelled {}
-
-/// A task could not be started, because every stack is held by a task that waits for another one.
+/// A task could not be started, because the kernel refused memory for its stack.
 ///
-/// The text says what ran out (the runtime's limit, memory or mappings) and which setting helps.
-/// See [`Builder::max_stacks`](crate::Builder::max_stacks).
+/// The text says what ran out (memory or mappings) and which setting helps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoStack(StackExhausted);
 
-impl fmt::Display for NoStack {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&no_stack(&self.0))
-    }
-}
-
-impl std::error::Error for NoStack {}
+error! { impl NoStack: |this, f| f.write_str(&no_stack(&this.0)) }
 
 /// Why a task returned no value.
 ///
@@ -212,11 +191,11 @@ pub enum JoinError {
     Cancelled(Cancelled),
     /// The task tried to wait for its own end.
     OwnEnd,
-    /// No stack was left to start the task on, and none could ever become free, because every stack
-    /// is held by a task that waits for another one. Says what ran out.
+    /// The task was not started because the kernel refused memory for its stack for 200 ms, while
+    /// no worker started any task. Says what ran out.
     NoStack(NoStack),
     /// The task's [`Promise`](crate::Promise) was dropped without a value; or the task was to run
-    /// on another runtime ([`Handle::spawn_child`](crate::Handle::spawn_child)), which ended before
+    /// on another runtime ([`ChildOn`](crate::ChildOn)), which ended before
     /// the task started.
     Abandoned,
 }
@@ -298,23 +277,19 @@ impl fmt::Debug for JoinError {
     }
 }
 
-impl fmt::Display for JoinError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            JoinError::Panicked(payload) => write!(f, "the task panicked: {}", payload.message()),
-            JoinError::NotStarted(c) => write!(f, "the task did not start: {}", c.reason()),
-            JoinError::Unwound(c) => write!(f, "the task was cancelled: {}", c.reason()),
-            JoinError::Cancelled(c) => write!(f, "the waiting task was cancelled: {}", c.reason()),
-            JoinError::OwnEnd => f.write_str("a task cannot wait for its own end"),
-            JoinError::NoStack(e) => e.fmt(f),
-            JoinError::Abandoned => f.write_str(
-                "the task got no value: its promise was dropped, or its runtime has ended",
-            ),
-        }
+error! {
+    impl JoinError: |this, f| match this {
+        JoinError::Panicked(payload) => write!(f, "the task panicked: {}", payload.message()),
+        JoinError::NotStarted(c) => write!(f, "the task did not start: {}", c.reason()),
+        JoinError::Unwound(c) => write!(f, "the task was cancelled: {}", c.reason()),
+        JoinError::Cancelled(c) => write!(f, "the waiting task was cancelled: {}", c.reason()),
+        JoinError::OwnEnd => f.write_str("a task cannot wait for its own end"),
+        JoinError::NoStack(e) => e.fmt(f),
+        JoinError::Abandoned => f.write_str(
+            "the task got no value: its promise was dropped, or its runtime has ended",
+        ),
     }
 }
-
-impl std::error::Error for JoinError {}
 
 /// The runtime has ended, or is ending, and takes no more tasks. Holds the closure that was not
 /// run.
@@ -331,19 +306,7 @@ pub struct SpawnError<F>(
     pub F,
 );
 
-impl<F> fmt::Debug for SpawnError<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SpawnError(..)")
-    }
-}
-
-impl<F> fmt::Display for SpawnError<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the runtime has ended and takes no tasks")
-    }
-}
-
-impl<F> std::error::Error for SpawnError<F> {}
+error! { impl<F> SpawnError(..): "the runtime has ended and takes no tasks" }
 
 /// Why a runtime could not be built, or a task could not get the stack size that it asked for. The
 /// text names the setting.

@@ -4,10 +4,11 @@ use crate::scheduler::wait::no_suspend::{assert_may_suspend, assert_may_wait};
 use crate::scheduler::wait::waker::waker_of;
 use crate::scheduler::worker::{Fiber, Worker};
 use crate::task::record::Record;
+use crate::task::reference::TaskRef;
 use crate::task::thread_waiter::ThreadWaiter;
 use crate::task::words::wait::{WaitKind, WaitWord};
 use std::pin::{Pin, pin};
-use std::ptr::{self, NonNull};
+use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
 /// Waits for a future, at any call depth of code that is not async. The future is polled in place,
@@ -61,7 +62,7 @@ pub fn wait<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
 #[track_caller]
 fn wait_as_task<F: Future>(
     mut future: Pin<&mut F>,
-    task: NonNull<Record>,
+    task: TaskRef<'_>,
 ) -> Result<F::Output, Cancelled> {
     let waker = waker_of(task);
     let polls = Polls::begin(task);
@@ -90,18 +91,18 @@ fn wait_as_task<F: Future>(
 
 /// Marks that a task polls a future. A wait nested in a poll of the same task uses the same wait
 /// word and may consume a wake-up of the outer future, so the outer future is polled again.
-struct Polls {
-    task: NonNull<Record>,
+struct Polls<'a> {
+    task: TaskRef<'a>,
     /// The coroutine on which the task runs. Its `polls` is the record of the task that polls
     /// there.
     fiber: NonNull<Fiber>,
     outer: *const Record,
 }
 
-impl Polls {
-    fn begin(task: NonNull<Record>) -> Polls {
+impl<'a> Polls<'a> {
+    fn begin(task: TaskRef<'a>) -> Polls<'a> {
         let fiber = Worker::current().expect("tasks run on workers").fiber();
-        let outer = fiber.polls.replace(task.as_ptr());
+        let outer = fiber.polls.replace(task.pointer().as_ptr());
         let polls = Polls { task, fiber: NonNull::from(fiber), outer };
         if !polls.is_nested() {
             // Clears a wake-up left by the waker of an earlier future.
@@ -111,16 +112,15 @@ impl Polls {
     }
 
     fn is_nested(&self) -> bool {
-        ptr::eq(self.outer, self.task.as_ptr())
+        self.task.is(self.outer)
     }
 
     fn word(&self) -> &WaitWord {
-        // SAFETY: the running task's record is alive.
-        &unsafe { self.task.as_ref() }.wait
+        &self.task.wait
     }
 }
 
-impl Drop for Polls {
+impl Drop for Polls<'_> {
     fn drop(&mut self) {
         // SAFETY: the fiber is alive, because a task stays on its coroutine.
         unsafe { self.fiber.as_ref() }.polls.set(self.outer);

@@ -2,9 +2,11 @@
 
 use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
 use crate::runtime::metrics::Metrics;
-use crate::runtime::spawn::{TaskBuilder, outside_terms, terms};
-use crate::runtime::task::{Claim, Task};
-use crate::scheduler::life::spawn::Terms;
+use crate::runtime::spawn::{outside_terms, terms};
+use crate::runtime::task::Task;
+use crate::runtime::task_builder::{Guarding, Seal, TaskBuilder, TaskPlace, task};
+use crate::scheduler::life::complete::ParentLives;
+use crate::scheduler::life::spawn::Lasting;
 use crate::scheduler::wait::no_suspend::{
     assert_may_suspend, assert_may_wait, refuse_between_tasks,
 };
@@ -13,8 +15,7 @@ use crate::scheduler::worker::shared::Shared;
 use crate::task::cause::Reason;
 use crate::task::record::{Origin, Traits};
 use crate::task::words::wait::WaitKind;
-use std::fmt;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe, resume_unwind};
+use std::panic::{Location, resume_unwind};
 use std::sync::Arc;
 
 /// Spawns tasks on a runtime from anywhere. Does not keep it going: when the runtime is dropped its
@@ -32,14 +33,9 @@ pub struct Handle {
 }
 
 // Between any two steps that could panic the runtime behind it is in order.
-impl UnwindSafe for Handle {}
-impl RefUnwindSafe for Handle {}
+unwind_safe! { impl Handle }
 
-impl fmt::Debug for Handle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("workers", &self.shared.workers()).finish_non_exhaustive()
-    }
-}
+debug! { impl Handle as this { workers: this.shared.workers(), .. } }
 
 impl Handle {
     pub(crate) fn new(shared: Arc<Shared>) -> Handle {
@@ -116,46 +112,7 @@ impl Handle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.spawn_with(TaskBuilder::default(), f)
-    }
-
-    /// Spawns a task with a name or a stack size of its own. Otherwise like [`Handle::spawn`].
-    ///
-    /// ```
-    /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
-    /// let task = rt.handle().spawn_with(cygnet::task().name("index"), || ()).unwrap();
-    /// assert_eq!(task.name(), Some("index"));
-    /// # task.join().unwrap();
-    /// ```
-    ///
-    /// # Errors
-    /// Same as [`Handle::spawn`].
-    #[track_caller]
-    pub fn spawn_with<F, T>(&self, task: TaskBuilder, f: F) -> Result<Task<T>, SpawnError<F>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let (traits, name) = task.into_parts();
-        let terms = outside_terms(Location::caller(), traits, name);
-        // SAFETY: 'static.
-        unsafe { self.spawn_root(f, terms) }.map(Task::new)
-    }
-
-    /// # Safety
-    /// What `f` borrows outlives the task.
-    unsafe fn spawn_root<F, T>(&self, f: F, terms: Terms) -> Result<Claim<T>, SpawnError<F>>
-    where
-        F: FnOnce() -> T + Send,
-        T: Send,
-    {
-        if !self.shared.root.admit() {
-            return Err(SpawnError(f));
-        }
-        // SAFETY: passed on; admitted above.
-        let record = unsafe { self.shared.spawn_root(f, terms) };
-        // SAFETY: the handle's reference is ours.
-        Ok(unsafe { Claim::new(record) })
+        self.place(task(), f, Seal)
     }
 
     /// Runs `f` as a task and waits for its end. See
@@ -172,7 +129,7 @@ impl Handle {
     /// # Panics
     /// With the panic of `f`; if the runtime has ended or is ending; inside
     /// [`no_suspend`](crate::no_suspend), if called by a task; with the text of
-    /// [`NoStack`](crate::NoStack) if there is no stack for `f`, and never will be.
+    /// [`NoStack`](crate::NoStack) if the kernel refuses memory for the stack of `f`.
     #[track_caller]
     pub fn block_on<F, T>(&self, f: F) -> T
     where
@@ -211,39 +168,50 @@ impl Handle {
         T: Send,
     {
         let at = Location::caller();
-        let inside = Worker::current().and_then(|w| Some((w, w.task()?)));
+        let inside = self.shared.worker_here().and_then(|w| Some((w, w.task()?)));
         let claim = match inside {
             // Within this runtime: a child of the calling task, which is likely to be run in place.
-            Some((worker, task))
-                if std::ptr::eq(worker.shared.get(), Arc::as_ptr(&self.shared)) =>
-            {
+            Some((worker, task)) => {
                 assert_may_suspend();
                 let traits = Traits { origin: Origin::Called, ..Traits::default() };
                 let terms = terms(task, at, traits, None);
                 // SAFETY: the structured wait below outlasts the child.
-                let record = unsafe { worker.spawn(worker.node.get(), f, terms) };
-                // SAFETY: the handle's reference is ours.
-                unsafe { Claim::new(record) }
+                let lasting = unsafe { Lasting::promised() };
+                worker.spawn(worker.running_node(), f, lasting, terms)
             }
             _ => {
                 if assert_may_wait().is_err() {
                     return Err(JoinError::NotStarted(Cancelled::here()));
                 }
+                let Some(child) = self.shared.root.admit() else {
+                    return Err(JoinError::NotStarted(Cancelled::by_the_end()));
+                };
                 let terms = outside_terms(at, Traits::default(), None);
                 // SAFETY: the structured wait below outlasts the task.
-                match unsafe { self.spawn_root(f, terms) } {
-                    Ok(claim) => claim,
-                    Err(SpawnError(_)) => {
-                        return Err(JoinError::NotStarted(Cancelled::by_the_end()));
-                    }
-                }
+                self.shared.spawn_root(child, f, unsafe { Lasting::promised() }, terms)
             }
         };
-        claim.join(WaitKind::Structured, false)
+        claim.join(WaitKind::Structured, ParentLives::UNKNOWN)
     }
 
     /// What the workers have counted so far. See [`Runtime::metrics`](crate::Runtime::metrics).
     pub fn metrics(&self) -> Metrics {
         Metrics::read(&self.shared)
+    }
+}
+
+impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> TaskPlace<F> for &Handle {
+    type Spawned = Result<Task<T>, SpawnError<F>>;
+
+    fn place<G: Guarding>(self, task: TaskBuilder<G>, f: F, _: Seal) -> Self::Spawned {
+        task.refuse_now("a runtime");
+        let Some(child) = self.shared.root.admit() else { return Err(SpawnError(f)) };
+        let f = task.hold(f);
+        let (terms, guard) = task.into_terms(None);
+        // SAFETY: the closure is `'static`.
+        let lasting = unsafe { Lasting::promised() };
+        let task = Task::new(self.shared.spawn_root(child, f, lasting, terms));
+        guard.belongs_to(&task);
+        Ok(task)
     }
 }

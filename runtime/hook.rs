@@ -5,7 +5,6 @@ use crate::runtime::here;
 use crate::scheduler::cancel::hook::{Body, Hung, hang};
 use crate::task::cause::Cause;
 use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 /// A callback that hangs on a scope or a task and is told of its cancellation, to stop something
@@ -71,9 +70,7 @@ impl<H: CancelHook> Body for H {
 #[track_caller]
 pub fn on_cancel(hook: impl CancelHook) -> HookGuard {
     let (worker, _) = here("on_cancel");
-    // SAFETY: the current node belongs to the running task, or to a scope on its stack, and does
-    // not end before this call returns.
-    HookGuard::new(hang(unsafe { &*worker.node.get() }, Box::new(hook)))
+    HookGuard::new(hang(worker.running_node(), Box::new(hook)))
 }
 
 /// The guard of a hook: dropping it takes the hook back, from any thread and at any time. If the
@@ -87,8 +84,7 @@ pub struct HookGuard {
     hung: Hung,
 }
 
-impl UnwindSafe for HookGuard {}
-impl RefUnwindSafe for HookGuard {}
+unwind_safe! { impl HookGuard }
 
 impl HookGuard {
     pub(crate) fn new(hung: Hung) -> HookGuard {

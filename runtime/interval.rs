@@ -7,7 +7,6 @@ use crate::runtime::time::sleep_to;
 use crate::runtime::time_async::{RuntimeEnded, Sleep, here};
 use crate::scheduler::worker::Worker;
 use crate::shim::time::{Duration, Instant, now};
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -294,13 +293,12 @@ impl Interval {
     }
 }
 
-impl fmt::Debug for Interval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Interval")
-            .field("next_tick", &self.next)
-            .field("period", &self.period)
-            .field("missed_ticks", &self.missed_ticks)
-            .finish_non_exhaustive()
+debug! {
+    impl Interval as this {
+        next_tick: this.next,
+        period: this.period,
+        missed_ticks: this.missed_ticks,
+        ..
     }
 }
 
@@ -328,11 +326,7 @@ impl Future for IntervalTick<'_> {
     }
 }
 
-impl fmt::Debug for IntervalTick<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IntervalTick").field("due", &self.sleep.deadline()).finish_non_exhaustive()
-    }
-}
+debug! { impl IntervalTick<'_> as this { due: this.sleep.deadline(), .. } }
 
 #[cfg(all(test, not(loom)))]
 mod tests {

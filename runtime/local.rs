@@ -9,7 +9,6 @@ use crate::runtime::here;
 use crate::scheduler::worker::Worker;
 use crate::task::record::Record;
 use std::any::Any;
-use std::fmt;
 use std::ptr;
 use std::sync::Arc;
 
@@ -71,11 +70,7 @@ pub struct TaskLocal<T: 'static> {
     value: std::marker::PhantomData<fn() -> T>,
 }
 
-impl<T> fmt::Debug for TaskLocal<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("TaskLocal { .. }")
-    }
-}
+debug! { impl<T> TaskLocal<T> { .. } }
 
 impl<T: Send + Sync + 'static> TaskLocal<T> {
     /// Makes a task-local without a value, for a `static`.
@@ -113,8 +108,7 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
         if !worker.remote.forks.is_clear() {
             worker.publish_forks();
         }
-        // SAFETY: the running task's record is alive.
-        let task = unsafe { task.as_ref() };
+        let task = task.get();
         let _pin = Pin::innermost();
         let outer = chain(task).clone();
         let binding: Arc<dyn Any + Send + Sync> =
@@ -143,8 +137,7 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
     /// ```
     pub fn with<R>(&'static self, f: impl FnOnce(Option<&T>) -> R) -> R {
         let task = Worker::current().and_then(Worker::task);
-        // SAFETY: the running task's record is alive.
-        let mut next = task.and_then(|task| chain(unsafe { task.as_ref() }).clone());
+        let mut next = task.and_then(|task| chain(&task).clone());
         while let Some(node) = next {
             let Ok(binding) = node.downcast::<Binding>() else { break };
             if binding.key == self.key() {
@@ -175,6 +168,12 @@ fn set_nesting(task: &Record, chain: Nesting) {
     let old = unsafe { ptr::replace(place, chain) };
     // May run user code; the chain is consistent by now.
     drop(old);
+}
+
+/// Replaces the chain of the running task. Destructors of the user may run.
+pub(crate) fn rebind(chain: Nesting) {
+    let (_, task) = here("local::rebind");
+    set_nesting(&task, chain);
 }
 
 /// The chain that a child starts with.

@@ -1,7 +1,7 @@
 //! Counters of a runtime's workers, threads and stacks.
 
 use crate::runtime::task::TaskId;
-use crate::scheduler::blocking::Counts;
+use crate::scheduler::blocking::BlockingMetrics;
 use crate::scheduler::worker::remote::Remote;
 use crate::scheduler::worker::shared::Shared;
 use crate::shim::atomic::Ordering;
@@ -48,7 +48,7 @@ impl WorkerMetrics {
         // SAFETY: the queue outlives the worker that it belongs to.
         let retire = unsafe { remote.retired.as_ref() }.counters();
         WorkerMetrics {
-            tasks: counters.tasks.get() + counters.in_place.get(),
+            tasks: counters.dispatched.get() + counters.in_place.get(),
             in_place: counters.in_place.get(),
             spawned: counters.spawned.get(),
             steals: counters.steals.get(),
@@ -62,38 +62,6 @@ impl WorkerMetrics {
             retired: retire.drained,
             retire_overflows: retire.overflowed as u64,
         }
-    }
-}
-
-/// The threads for [blocking calls](crate::blocking()), and their queue. All numbers are from the
-/// same moment.
-///
-/// ```
-/// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
-/// rt.block_on(|| cygnet::blocking(|| ()));
-/// let blocking = rt.metrics().blocking;
-/// assert_eq!((blocking.threads, blocking.idle, blocking.queued, blocking.done), (1, 1, 0, 1));
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BlockingMetrics {
-    /// Closures that wait for a thread now.
-    pub queued: usize,
-    /// Threads that exist now, never more than
-    /// [`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads).
-    pub threads: usize,
-    /// Threads without a closure to run; included in `threads`.
-    pub idle: usize,
-    /// Closures that have returned or panicked.
-    pub done: u64,
-    /// Closures that their callers ran, because no thread could be started; included in `done`.
-    pub in_place: u64,
-}
-
-impl BlockingMetrics {
-    fn read(shared: &Shared) -> BlockingMetrics {
-        let Counts { queued, threads, idle, done, in_place } = shared.blocking.counts();
-        BlockingMetrics { queued, threads, idle, done, in_place }
     }
 }
 
@@ -199,7 +167,7 @@ impl Metrics {
             injected: shared.injected.load(Ordering::Relaxed),
             stacks: stacks.live,
             stacks_high_water: stacks.high_water,
-            blocking: BlockingMetrics::read(shared),
+            blocking: shared.blocking.metrics(),
             unresponsive: UnresponsiveTask::all(shared),
         }
     }

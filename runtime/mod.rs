@@ -1,9 +1,21 @@
 //! What a user touches.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `builder`, `handle`, `drop` | runtimes: built, referred to, ended |
+//! | `spawn`, `task`, `scoped_task` | starting a task; the handles of tasks |
+//! | `scope`, `group`, `lease` | the nodes that tasks belong to |
+//! | `promise`, `remote_child`, `actor` | children without a closure, or elsewhere; actors |
+//! | `fork`, `combinators` | two closures in parallel; several tasks at once |
+//! | `cancel`, `cancelled`, `hook` | cancelling, and being told of it |
+//! | `park`, `future`, `select`, `blocking` | waits of a task |
+//! | `time`, `time_async`, `interval` | sleeps and time limits |
+//! | `local`, `metrics` | task-locals; counters |
+//! | `errors`, `payload` | errors, and panics in them |
 
 #[doc(hidden)]
 #[path = "select.rs"]
 pub mod __select;
-mod actor;
 mod blocking;
 mod builder;
 mod cancel;
@@ -18,20 +30,20 @@ mod handle;
 mod hook;
 mod interval;
 mod lease;
-mod local;
+pub(crate) mod local;
 mod metrics;
 mod park;
 mod payload;
-mod promise;
+pub(crate) mod promise;
 mod remote_child;
 mod scope;
 mod scoped_task;
 mod spawn;
 mod task;
+pub(crate) mod task_builder;
 mod time;
 mod time_async;
 
-pub use actor::{ActorBody, ActorEnded, CallError, TaskActor};
 pub use blocking::{blocking, spawn_blocking};
 pub use builder::{Builder, PanicReport, Runtime};
 pub use cancel::{CancelHandle, cancel_handle, ignore_cancellation};
@@ -46,29 +58,29 @@ pub use hook::{CancelHook, HookGuard, on_cancel};
 pub use interval::{Interval, IntervalTick, MissedTicks, interval, interval_at};
 pub use lease::{ScopeLease, lease};
 pub use local::TaskLocal;
-pub use metrics::{BlockingMetrics, Metrics, UnresponsiveTask, WorkerMetrics};
+pub use metrics::{Metrics, UnresponsiveTask, WorkerMetrics};
 pub use park::{
     Unparker, YieldTo, checkpoint, current_id, is_cancelled, park, unparker, yield_now, yield_to,
 };
 pub use payload::PanicPayload;
 pub use promise::{Promise, promise};
+pub use remote_child::ChildOn;
 pub use scope::{Scope, Wait, scope, scope_with};
 pub use scoped_task::ScopedTask;
-pub use spawn::{
-    LocalTask, TaskBuilder, spawn, spawn_local, spawn_migratable, spawn_now, spawn_unscoped, task,
-};
+pub use spawn::{LocalTask, spawn, spawn_local, spawn_now, spawn_unscoped};
 pub use task::{Task, TaskId};
+pub use task_builder::{TaskBuilder, TaskPlace, ThisWorker, task};
 pub use time::{Late, deadline, shield, sleep, sleep_until, timeout};
 pub use time_async::{
     RuntimeEnded, Sleep, Timeout, TimeoutError, sleep_async, sleep_until_async, timeout_async,
 };
 
+pub use crate::scheduler::blocking::BlockingMetrics;
 pub use crate::scheduler::wait::no_suspend::no_suspend;
 pub use crate::task::cause::Reason;
 
 use crate::scheduler::worker::Worker;
-use crate::task::record::Record;
-use std::ptr::NonNull;
+use crate::task::reference::TaskRef;
 
 /// The worker and the task that the caller runs on and in.
 ///
@@ -76,7 +88,7 @@ use std::ptr::NonNull;
 /// Outside a task.
 #[inline]
 #[track_caller]
-pub(crate) fn here<'a>(what: &str) -> (&'a Worker, NonNull<Record>) {
+pub(crate) fn here<'a>(what: &str) -> (&'a Worker, TaskRef<'a>) {
     match Worker::current().and_then(|w| Some((w, w.task()?))) {
         Some(here) => here,
         None => outside(what),

@@ -3,17 +3,13 @@
 
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
-use crate::runtime::task::{Task, TaskId, same};
-use crate::scheduler::blocking;
-use crate::scheduler::cancel;
+use crate::runtime::task::{Task, TaskId};
 use crate::scheduler::wait::no_suspend::is_forbidden;
 use crate::scheduler::wait::resume::resume;
 use crate::scheduler::worker::Worker;
-use crate::scheduler::worker::release::release;
-use crate::task::record::{Phase, Record};
-use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::ptr::NonNull;
+use crate::scheduler::worker::release::SharedRef;
+use crate::scheduler::{blocking, cancel};
+use crate::task::record::Phase;
 
 /// Lets the other ready tasks of this worker run, then continues. Tasks that have not started get a
 /// turn only at some of the calls.
@@ -91,20 +87,17 @@ pub enum YieldTo {
 #[track_caller]
 pub fn yield_to<T>(other: &Task<T>) -> Result<YieldTo, Cancelled> {
     let (worker, task) = here("yield_to");
-    let record = other.record();
-    let answer = if same(record, task) {
+    let answer = if other.task() == task {
         YieldTo::Itself
     } else if other.is_finished() {
         YieldTo::Finished
     } else if crate::shim::panicking() {
         YieldTo::Elsewhere
     } else {
-        match record.phase() {
-            Phase::Suspended | Phase::Parked if worker.bring_forward(other.pointer()) => {
-                YieldTo::Ran
-            }
+        match other.task().phase() {
+            Phase::Suspended | Phase::Parked if worker.bring_forward(other.task()) => YieldTo::Ran,
             Phase::Parked => YieldTo::Parked,
-            Phase::Created | Phase::Ready if worker.start_next(other.pointer()) => YieldTo::Ran,
+            Phase::Created | Phase::Ready if worker.start_next(other.task()) => YieldTo::Ran,
             _ => YieldTo::Elsewhere,
         }
     };
@@ -182,7 +175,7 @@ pub fn is_cancelled() -> bool {
     let Some(worker) = Worker::current() else { return blocking::is_cancelled_here() };
     // SAFETY: the current node is null between tasks; otherwise it belongs to the running task, or
     // to a scope on its stack, and is alive.
-    unsafe { worker.node.get().as_ref() }.is_some_and(cancel::is_cancelled)
+    worker.innermost_node().is_some_and(cancel::is_cancelled)
 }
 
 /// Returns the identity of the calling task, or `None` outside a task. Costs a few loads.
@@ -197,9 +190,7 @@ pub fn is_cancelled() -> bool {
 /// });
 /// ```
 pub fn current_id() -> Option<TaskId> {
-    let task = Worker::current()?.task()?;
-    // SAFETY: the running task's record is alive.
-    Some(TaskId(unsafe { task.as_ref() }.id()))
+    Some(TaskId(Worker::current()?.task()?.id()))
 }
 
 /// Waits until an [`Unparker`] of this task is used. An unpark before the call makes it return at
@@ -232,19 +223,12 @@ pub fn park() -> Result<(), Cancelled> {
 
 /// Wakes one task from [`park`], from any thread. Has no effect after the task's end. Keeps the
 /// task's record in memory, and nothing else of the task. See [`park`] for an example.
+#[derive(Clone)]
 pub struct Unparker {
-    record: NonNull<Record>,
+    record: SharedRef,
 }
 
-// SAFETY: the reference is to a record, which is shared by design, and gives no access to the
-// task's types.
-unsafe impl Send for Unparker {}
-// SAFETY: the reference is to a record, which is shared by design, and gives no access to the
-// task's types.
-unsafe impl Sync for Unparker {}
-
-impl UnwindSafe for Unparker {}
-impl RefUnwindSafe for Unparker {}
+unwind_safe! { impl Unparker }
 
 /// Returns an [`Unparker`] of the calling task. Does not suspend. Costs a locked instruction, as
 /// does cloning it.
@@ -264,17 +248,10 @@ impl RefUnwindSafe for Unparker {}
 #[track_caller]
 pub fn unparker() -> Unparker {
     let (_, record) = here("unparker");
-    // SAFETY: the running task's record is alive.
-    unsafe { record.as_ref() }.add_reference();
-    Unparker { record }
+    Unparker { record: SharedRef::new(record) }
 }
 
 impl Unparker {
-    fn record(&self) -> &Record {
-        // SAFETY: the unparker holds a reference to the record.
-        unsafe { self.record.as_ref() }
-    }
-
     /// Ends the task's [`park`], or makes its next one return at once.
     ///
     /// Does not suspend. Costs a locked instruction, and more if the task's worker must be woken.
@@ -289,34 +266,13 @@ impl Unparker {
     /// # });
     /// ```
     pub fn unpark(&self) {
-        if self.record().wait.unpark() {
-            resume(self.record.as_ptr());
-        }
+        self.record.task().unpark().into_iter().for_each(resume);
     }
 
     /// The identity of the task. Does not suspend. Costs a load.
     pub fn id(&self) -> TaskId {
-        TaskId(self.record().id())
+        TaskId(self.record.id())
     }
 }
 
-impl Clone for Unparker {
-    fn clone(&self) -> Unparker {
-        self.record().add_reference();
-        Unparker { record: self.record }
-    }
-}
-
-impl Drop for Unparker {
-    fn drop(&mut self) {
-        // SAFETY: the reference is ours. If it is the last one, the task's handle is gone and has
-        // disposed of the outcome.
-        unsafe { release(self.record, 1) };
-    }
-}
-
-impl fmt::Debug for Unparker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Unparker").field(&self.id().0).finish()
-    }
-}
+debug! { impl Unparker as this (this.id().0) }

@@ -1,8 +1,7 @@
 //! Panic payloads as a part of an error.
 
-use crate::task::outcome::Payload;
+use crate::task::outcome::{Payload, panic_text};
 use std::any::Any;
-use std::fmt;
 
 /// The payload of a panic, in [`JoinError::Panicked`](crate::JoinError::Panicked).
 ///
@@ -72,17 +71,4 @@ impl PanicPayload {
     }
 }
 
-impl fmt::Debug for PanicPayload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("PanicPayload").field(&self.message()).finish()
-    }
-}
-
-/// The text of a panic, or a placeholder in brackets if the payload is not text.
-pub(crate) fn panic_text(payload: &Payload) -> &str {
-    payload
-        .downcast_ref::<&'static str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("(a payload that is not text)")
-}
+debug! { impl PanicPayload as this (this.message()) }

@@ -3,11 +3,10 @@
 use crate::runtime::here;
 use crate::runtime::hook::{CancelHook, HookGuard};
 use crate::runtime::spawn::terms;
-use crate::runtime::task::{Claim, Task};
+use crate::runtime::task::Task;
 use crate::scheduler::life::external::{OnCancel, Outside};
 use crate::task::record::Traits;
-use std::fmt;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::panic::Location;
 
 /// Spawns a child of the calling task (or of its open scope) without a closure. The child ends when
 /// its [`Promise`] gets a value, on any thread.
@@ -47,13 +46,22 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 /// Outside a task.
 #[track_caller]
 pub fn promise<T: Send + 'static>() -> (Promise<T>, Task<T>) {
-    let (worker, parent) = here("promise");
-    let terms = terms(parent, Location::caller(), Traits::default(), None);
-    // SAFETY: the running task keeps its current node open.
-    let (record, outside) =
-        unsafe { worker.spawn_external(worker.node.get(), terms, OnCancel::End) };
-    // SAFETY: the spawn returned the handle's reference, which is ours.
-    (Promise { outside }, Task::new(unsafe { Claim::new(record) }))
+    let (task, outside) = external_child("promise", OnCancel::End, None);
+    (Promise { outside }, task)
+}
+
+/// Makes an external child of the running node.
+#[track_caller]
+pub(crate) fn external_child<T>(
+    what: &str,
+    on_cancel: OnCancel,
+    name: Option<Box<str>>,
+) -> (Task<T>, Outside<T>) {
+    let (worker, task) = here(what);
+    let terms = terms(task, Location::caller(), Traits::default(), name);
+    let node = worker.running_node();
+    let (handle, outside) = worker.shared().spawn_external(node, terms, on_cancel, false);
+    (Task::new(handle), outside)
 }
 
 /// The right to complete a task from anywhere. See [`promise`].
@@ -129,18 +137,18 @@ impl<T> Promise<T> {
     }
 }
 
-impl<T> UnwindSafe for Promise<T> {}
-impl<T> RefUnwindSafe for Promise<T> {}
+unwind_safe! { impl<T> Promise<T> }
 
-impl<T> fmt::Debug for Promise<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Promise").field("cancelled", &self.is_cancelled()).finish()
-    }
-}
+debug! { impl<T> Promise<T> as this { cancelled: this.is_cancelled() } }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::external_child;
+    use crate::scheduler::cancel::hook::Body;
+    use crate::scheduler::life::external::OnCancel;
+    use crate::task::cause::Cause;
     use crate::task::words::tree::Cancel;
+    use std::sync::{Arc, mpsc};
 
     /// Between the two steps of a cancellation: the task is marked, and its wait is not yet cut.
     #[test]
@@ -148,10 +156,38 @@ mod tests {
         let rt = crate::Runtime::builder().workers(1).build().unwrap();
         rt.block_on(|| {
             let (promise, answer) = super::promise();
-            assert_eq!(promise.outside.record().node.word().cancel(), Cancel::First);
+            assert_eq!(promise.outside.task().node.word().cancel(), Cancel::First);
             assert!(promise.is_cancelled());
             assert_eq!(promise.complete("too late"), Err("too late"));
             assert!(matches!(answer.join(), Err(crate::JoinError::NotStarted(_))));
+        });
+    }
+
+    struct Tells(mpsc::Sender<Option<String>>);
+
+    impl Body for Tells {
+        fn on_cancel(self: Box<Self>, cause: Arc<Cause>) {
+            self.0.send(Some(cause.reason.to_string())).unwrap();
+        }
+
+        fn on_cleanup(self: Box<Self>) {
+            self.0.send(None).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_hook_that_comes_after_the_end_learns_whether_the_task_was_cancelled() {
+        let rt = crate::Runtime::builder().workers(1).build().unwrap();
+        rt.block_on(|| {
+            for reason in [None, Some("enough")] {
+                let (task, outside) = external_child("test", OnCancel::Tell, None);
+                reason.into_iter().for_each(|reason| task.cancel(reason));
+                assert!(outside.settle(Ok(7)).is_ok());
+                assert_eq!(task.join().unwrap(), 7);
+                let (tell, told) = mpsc::channel();
+                outside.hang(Box::new(Tells(tell))).keep();
+                assert_eq!(told.recv().unwrap().as_deref(), reason);
+            }
         });
     }
 }

@@ -4,16 +4,18 @@ use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::SpawnError;
 use crate::runtime::handle::Handle;
 use crate::runtime::here;
+use crate::runtime::local;
+use crate::runtime::promise::external_child;
 use crate::runtime::scope::scope;
-use crate::runtime::spawn::{TaskBuilder, outside_terms, terms};
-use crate::runtime::task::{Claim, Task};
+use crate::runtime::task::Task;
+use crate::runtime::task_builder::{Guarding, Seal, TaskBuilder, TaskPlace};
 use crate::scheduler::cancel::hook::Body;
 use crate::scheduler::life::external::{OnCancel, Outside, hang};
-use crate::scheduler::life::spawn::fit;
+use crate::scheduler::life::spawn::{Lasting, fit};
 use crate::task::cause::Cause;
+use crate::task::cold::ColdData;
 use crate::task::outcome::{Failure, drop_payload, quietly};
-use crate::task::record::Traits;
-use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// Cancels the task on the other runtime when the child is cancelled.
@@ -27,16 +29,18 @@ impl Body for Forward {
     fn on_cleanup(self: Box<Self>) {}
 }
 
-/// The closure that runs on the other runtime. If it never runs, the fields are dropped in this
-/// order, the captures first.
+/// The closure that runs on the other runtime. The child ends when `outside` is settled, or dropped
+/// if the closure never runs: after the other fields.
 struct Away<F, T> {
     f: F,
+    locals: local::Nesting,
     outside: Outside<T>,
 }
 
 impl<F: FnOnce() -> T, T> Away<F, T> {
     fn run(self) {
-        let Away { f, outside } = self;
+        let Away { f, locals, outside } = self;
+        local::rebind(locals);
         // Passed by reference: as the result of nested calls, the value would be copied by each of
         // them in a debug build.
         let mut value = None;
@@ -47,12 +51,11 @@ impl<F: FnOnce() -> T, T> Away<F, T> {
             (Ok(()), None) => unreachable!("a closure that returned has stored its value"),
             (Err(payload), value) => {
                 // A child of the closure has panicked.
-                if let Some(second) = quietly(|| drop(value)) {
-                    drop_payload(second);
-                }
+                quietly(|| drop(value)).into_iter().for_each(drop_payload);
                 Err(Failure::from(payload))
             }
         };
+        quietly(|| local::rebind(None)).into_iter().for_each(drop_payload);
         let settled = outside.settle(outcome);
         debug_assert!(
             settled.is_ok(),
@@ -61,93 +64,62 @@ impl<F: FnOnce() -> T, T> Away<F, T> {
     }
 }
 
-impl Handle {
-    /// Spawns a child of the calling task (or of its open scope) that runs on this handle's
-    /// runtime.
-    ///
-    /// It is a child like any other. Its parent ends after it and after all tasks that it spawns
-    /// there. A cancellation of the parent, or of the [`Task`], reaches it with its reason. Its
-    /// captures have been dropped when its end becomes visible. It inherits the task-locals. It is
-    /// also cancelled if the runtime that it runs on ends.
-    ///
-    /// For keeping two pools apart: one for short response times, one for long computations.
-    ///
-    /// Does not suspend. Costs as much as [`Handle::spawn`] and a [`promise`](crate::promise())
-    /// together.
-    ///
-    /// ```
-    /// let computing = cygnet::Runtime::builder().workers(1).build().unwrap();
-    /// let serving = cygnet::Runtime::builder().workers(1).build().unwrap();
-    /// let pool = computing.handle();
-    /// let sum = serving.block_on(|| {
-    ///     let sum = pool.spawn_child(|| (1..=1000u64).sum::<u64>()).unwrap();
-    ///     sum.join().unwrap()
-    /// });
-    /// assert_eq!(sum, 500_500);
-    /// ```
-    ///
-    /// # Errors
-    /// [`SpawnError`] with `f`, if this handle's runtime has ended or is ending. If it ends later,
-    /// but before the task starts, joining the task returns
-    /// [`JoinError::Abandoned`](crate::JoinError::Abandoned).
-    ///
-    /// # Panics
-    /// Outside a task.
-    #[track_caller]
-    pub fn spawn_child<F, T>(&self, f: F) -> Result<Task<T>, SpawnError<F>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.spawn_child_with(TaskBuilder::default(), f)
-    }
+/// The place of a child of the calling task (or of its open scope) that runs on the runtime of a
+/// [`Handle`].
+///
+/// It is a child like any other. Its parent ends after it and after all tasks that it spawns there.
+/// A cancellation of the parent, or of the [`Task`], reaches it with its reason. Its captures have
+/// been dropped when its end becomes visible. It inherits the task-locals. It is also cancelled if
+/// the runtime that it runs on ends.
+///
+/// For keeping two pools apart: one for short response times, one for long computations.
+///
+/// The spawn does not suspend. It costs as much as [`Handle::spawn`] and a
+/// [`promise`](crate::promise()) together. It returns [`SpawnError`] with the closure if the
+/// handle's runtime has ended or is ending. If the runtime ends later, but before the task starts,
+/// joining the task returns [`JoinError::Abandoned`](crate::JoinError::Abandoned). The spawn panics
+/// outside a task.
+///
+/// ```
+/// use cygnet::{ChildOn, task};
+///
+/// let computing = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// let serving = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// let pool = computing.handle();
+/// let sum = serving.block_on(|| {
+///     let sum = task().spawn_in(ChildOn(&pool), || (1..=1000u64).sum::<u64>()).unwrap();
+///     sum.join().unwrap()
+/// });
+/// assert_eq!(sum, 500_500);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ChildOn<'a>(
+    /// The runtime that the child runs on.
+    pub &'a Handle,
+);
 
-    /// Spawns a child like [`Handle::spawn_child`], with a name or a stack size of its own. Does
-    /// not suspend. Costs as much as [`Handle::spawn_child`].
-    ///
-    /// ```
-    /// let there = cygnet::Runtime::builder().workers(1).build().unwrap();
-    /// let here = cygnet::Runtime::builder().workers(1).build().unwrap();
-    /// let pool = there.handle();
-    /// here.block_on(|| {
-    ///     let deep = cygnet::task().stack_size(1 << 20).unwrap();
-    ///     let child = pool.spawn_child_with(deep, || [0u8; 200_000].len()).unwrap();
-    ///     assert_eq!(child.join().unwrap(), 200_000);
-    /// });
-    /// ```
-    ///
-    /// # Errors
-    /// [`SpawnError`] with `f`, as for [`Handle::spawn_child`].
-    ///
-    /// # Panics
-    /// Outside a task.
-    #[track_caller]
-    pub fn spawn_child_with<F, T>(&self, task: TaskBuilder, f: F) -> Result<Task<T>, SpawnError<F>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let at = Location::caller();
-        let (worker, parent) = here("Handle::spawn_child");
-        let shared = self.shared();
-        if !shared.root.admit() {
-            return Err(SpawnError(f));
-        }
-        let (traits, name) = task.into_parts();
-        let mut its_terms = terms(parent, at, traits, name);
-        // The closure returns nothing, but the value is made on its stack.
-        fit::<Away<F, T>, T>(&mut its_terms, shared.config.stack_class);
-        let terms = outside_terms(at, Traits::default(), None);
-        // SAFETY: the running task keeps its current node open.
-        let (record, outside) =
-            unsafe { worker.spawn_external(worker.node.get(), terms, OnCancel::Tell) };
-        // SAFETY: the spawn returned the handle's reference, which is ours.
-        let child = Task::new(unsafe { Claim::new(record) });
-        let away = Away { f, outside };
-        // SAFETY: the closure is `'static`, and the root has admitted the task above.
-        let there = unsafe { shared.spawn_root(move || away.run(), its_terms) };
-        // SAFETY: the spawn returned the handle's reference, which is ours.
-        let there: Task<()> = Task::new(unsafe { Claim::new(there) });
+impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> TaskPlace<F> for ChildOn<'_> {
+    type Spawned = Result<Task<T>, SpawnError<F>>;
+
+    fn place<G: Guarding>(self, task: TaskBuilder<G>, f: F, _: Seal) -> Self::Spawned {
+        task.refuse_now("another runtime");
+        let (_, parent) = here("TaskBuilder::spawn_in");
+        let shared = self.0.shared();
+        let Some(there) = shared.root.admit() else { return Err(SpawnError(f)) };
+        let f = task.hold(f);
+        let (mut its_terms, guard) = task.into_terms(Some(parent));
+        let cold = its_terms.cold.get_or_insert_with(|| Box::new(ColdData::new()));
+        cold.sent_by = Some(parent.id());
+        let (name, locals) = (cold.name.clone(), cold.locals.get_mut().take());
+        let (child, outside) = external_child("TaskBuilder::spawn_in", OnCancel::Tell, name);
+        guard.belongs_to(&child);
+        let away = Away { f, locals, outside };
+        // The closure of `away` returns nothing, but the value is made on its stack.
+        fit::<F, T>(&mut its_terms, shared.config.stack_class);
+        let body = move || away.run();
+        // SAFETY: the closure is `'static`.
+        let lasting = unsafe { Lasting::promised() };
+        let there = Task::new(shared.spawn_root(there, body, lasting, its_terms));
         hang(child.record(), Box::new(Forward(there.cancel_handle()))).keep();
         there.detach();
         Ok(child)

@@ -5,21 +5,20 @@ use crate::runtime::cancel::CancelHandle;
 use crate::runtime::here;
 use crate::runtime::lease::ScopeLease;
 use crate::runtime::scoped_task::ScopedTask;
-use crate::runtime::spawn::{TaskBuilder, terms};
-use crate::runtime::task::Claim;
+use crate::runtime::spawn::terms;
+use crate::runtime::task_builder::{Guarding, Seal, TaskBuilder, TaskPlace};
 use crate::scheduler::cancel::cancel_node;
+use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::life::scope_frame::ScopeFrame;
-use crate::scheduler::life::spawn::Terms;
-use crate::scheduler::wait::no_suspend::assert_may_suspend;
+use crate::scheduler::life::spawn::Lasting;
 use crate::scheduler::worker::Worker;
 use crate::task::cause::{Cause, Reason};
 use crate::task::outcome::drop_payload;
-use crate::task::record::Record;
+use crate::task::record::Traits;
+use crate::task::reference::TaskRef;
 use crate::task::words::tree::Node;
-use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, RefUnwindSafe, catch_unwind, resume_unwind};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// An open scope, in which tasks can be spawned that borrow from outside of it. See [`scope`].
@@ -33,11 +32,7 @@ pub struct Scope<'scope, 'env: 'scope> {
 // A task in a scope may spawn siblings inside catch_unwind.
 impl RefUnwindSafe for Scope<'_, '_> {}
 
-impl fmt::Debug for Scope<'_, '_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Scope { .. }")
-    }
-}
+debug! { impl Scope<'_, '_> { .. } }
 
 /// Opens a scope: tasks spawned in it may borrow what lives outside, as it does not return before
 /// all of them have ended. Like `std::thread::scope`, with tasks.
@@ -146,7 +141,8 @@ pub enum Wait {
 ///         for task in 0..10 {
 ///             s.spawn(|| {
 ///                 let mut log = log.lock().unwrap();
-///                 // While this waits, none of the others runs here and blocks the thread for the lock.
+///                 // While this waits, none of the others runs here, where it would block the
+///                 // thread for the lock.
 ///                 let sum = cygnet::scope_with(Wait::DescendantsOnly, |s| {
 ///                     let part = s.spawn(|| (0..1000u64).sum::<u64>());
 ///                     part.join().unwrap()
@@ -212,9 +208,7 @@ pub(crate) fn leave<R>(
             resume_unwind(payload)
         }
         (Err(payload), second) => {
-            if let Some(second) = second {
-                drop_payload(second);
-            }
+            second.into_iter().for_each(drop_payload);
             resume_unwind(payload)
         }
     }
@@ -224,7 +218,8 @@ impl<'scope> Scope<'scope, '_> {
     /// Spawns a task that may borrow what outlives the scope.
     ///
     /// May be called by the scope's task and by tasks in the scope. The handle may be dropped: the
-    /// scope owns the task. Costs as [`spawn`](crate::spawn()). Does not suspend.
+    /// scope owns the task. Costs as [`spawn`](crate::spawn()). Does not suspend. A
+    /// [`TaskBuilder`] spawns a task here with a name or a stack size.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -246,65 +241,14 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let (worker, terms) = self.terms(TaskBuilder::default());
-        self.spawn_child(worker, terms, f)
-    }
-
-    /// Spawns a task with a name or a stack size of its own. Otherwise like [`Scope::spawn`].
-    ///
-    /// ```
-    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
-    /// # rt.block_on(|| {
-    /// cygnet::scope(|s| {
-    ///     let deep = s.spawn_with(cygnet::task().stack_size(1 << 20).unwrap(), || [0u8; 200_000].len());
-    ///     assert_eq!(deep.join().unwrap(), 200_000);
-    /// });
-    /// # });
-    /// ```
-    ///
-    /// # Panics
-    /// Same as [`Scope::spawn`].
-    #[track_caller]
-    pub fn spawn_with<F, T>(&'scope self, task: TaskBuilder, f: F) -> ScopedTask<'scope, T>
-    where
-        F: FnOnce() -> T + Send + 'scope,
-        T: Send + 'scope,
-    {
-        let (worker, terms) = self.terms(task);
-        self.spawn_child(worker, terms, f)
-    }
-
-    /// Spawns a task and starts it at once. See [`spawn_now`](crate::spawn_now) for the cost, and
-    /// for when it suspends.
-    ///
-    /// ```
-    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
-    /// # rt.block_on(|| {
-    /// let mut begun = false;
-    /// cygnet::scope(|s| {
-    ///     let child = s.spawn_now(|| begun = true);
-    ///     assert!(child.is_finished());
-    /// });
-    /// assert!(begun);
-    /// # });
-    /// ```
-    ///
-    /// # Panics
-    /// Same as [`spawn_now`](crate::spawn_now).
-    #[track_caller]
-    pub fn spawn_now<F, T>(&'scope self, f: F) -> ScopedTask<'scope, T>
-    where
-        F: FnOnce() -> T + Send + 'scope,
-        T: Send + 'scope,
-    {
-        let (worker, terms) = self.terms(TaskBuilder::default());
-        assert_may_suspend();
-        // SAFETY: as in `spawn_child`.
-        let record = unsafe { worker.new_task(&raw const self.frame.node, f, terms) };
-        // SAFETY: the handle's reference is ours.
-        let claim = unsafe { Claim::new(record) };
-        worker.start_now(worker.task().expect("tasks run on workers"), record);
-        ScopedTask::new(claim)
+        let (worker, parent) = self.assert_here();
+        let terms = terms(parent, Location::caller(), Traits::default(), None);
+        // SAFETY: what it borrows outlives 'scope, and the call of `scope` does not return, nor
+        // does 'scope end, before the frame's last child has ended.
+        let lasting = unsafe { Lasting::promised() };
+        // The frame is open: only its own task closes it, after the closure of the scope, and a
+        // child that calls this is counted in it.
+        ScopedTask::new(worker.spawn(self.node(), f, lasting, terms))
     }
 
     /// Cancels all tasks in the scope, and the waits of the scope's own task inside it. Tasks that
@@ -336,8 +280,7 @@ impl<'scope> Scope<'scope, '_> {
     }
 
     pub(crate) fn cancel_for(&self, cause: Arc<Cause>) {
-        // SAFETY: the scope does not end while a reference to it exists.
-        unsafe { cancel_node(&self.frame.node, Some(cause)) };
+        cancel_node(&self.frame.node, Some(cause));
     }
 
     /// A handle that does so from anywhere, and may outlive the scope. Costs some tens of
@@ -358,7 +301,7 @@ impl<'scope> Scope<'scope, '_> {
     /// # });
     /// ```
     pub fn cancel_handle(&self) -> CancelHandle {
-        CancelHandle::of_scope(&self.frame.node)
+        CancelHandle::of_scope(self.node())
     }
 
     /// A lease, which holds the scope open from anywhere, and spawns into it. See [`ScopeLease`].
@@ -369,17 +312,15 @@ impl<'scope> Scope<'scope, '_> {
     #[track_caller]
     pub fn lease(&self) -> ScopeLease {
         self.assert_here();
-        // SAFETY: the scope is open while its own task, or a task that it counts, has a reference
-        // to it.
-        unsafe { ScopeLease::new(&raw const self.frame.node) }
+        ScopeLease::new(self.node())
     }
 
-    pub(crate) fn node(&self) -> &Node {
-        &self.frame.node
+    pub(crate) fn node(&self) -> LiveNode<'_> {
+        self.frame.live_node()
     }
 
     #[track_caller]
-    pub(crate) fn assert_here<'a>(&self) -> (&'a Worker, NonNull<Record>) {
+    pub(crate) fn assert_here<'a>(&self) -> (&'a Worker, TaskRef<'a>) {
         let (worker, parent) = here("Scope::spawn");
         assert!(
             worker.has_scope(&self.frame),
@@ -387,26 +328,20 @@ impl<'scope> Scope<'scope, '_> {
         );
         (worker, parent)
     }
+}
 
-    #[inline(always)]
-    #[track_caller]
-    fn terms<'a>(&self, task: TaskBuilder) -> (&'a Worker, Terms) {
-        let (worker, parent) = self.assert_here();
-        let (traits, name) = task.into_parts();
-        (worker, terms(parent, Location::caller(), traits, name))
-    }
+impl<'scope, F, T> TaskPlace<F> for &'scope Scope<'scope, '_>
+where
+    F: FnOnce() -> T + Send + 'scope,
+    T: Send + 'scope,
+{
+    type Spawned = ScopedTask<'scope, T>;
 
-    #[inline(always)]
-    fn spawn_child<F, T>(&'scope self, worker: &Worker, terms: Terms, f: F) -> ScopedTask<'scope, T>
-    where
-        F: FnOnce() -> T + Send + 'scope,
-        T: Send + 'scope,
-    {
-        // SAFETY: what it borrows outlives 'scope, and the call of `scope` does not return, nor
-        // does 'scope end, before the frame's last child has ended. The frame is open: only its own
-        // task closes it, after `f`, and a child that calls this is counted in it.
-        let record = unsafe { worker.spawn(&raw const self.frame.node, f, terms) };
-        // SAFETY: the handle's reference is ours.
-        ScopedTask::new(unsafe { Claim::new(record) })
+    fn place<G: Guarding>(self, task: TaskBuilder<G>, f: F, _: Seal) -> ScopedTask<'scope, T> {
+        let here = self.assert_here();
+        // SAFETY: what it borrows outlives 'scope, which does not end before the frame's last
+        // child.
+        let task = unsafe { task.spawn_below(here, self.node(), f) };
+        ScopedTask::new(task.into_claim())
     }
 }

@@ -2,26 +2,32 @@
 
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::JoinError;
-use crate::runtime::task::{Claim, TaskId};
+use crate::runtime::task::TaskId;
 use crate::scheduler::cancel::cancel;
+use crate::scheduler::life::complete::ParentLives;
+use crate::scheduler::worker::release::HandleRef;
 use crate::task::cause::{Cause, Reason};
 use crate::task::words::wait::WaitKind;
-use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::panic::Location;
 
 /// The handle of a task in a scope. Dropping it does nothing: the scope waits for the task, and a
 /// panic of the task surfaces from [`scope`](crate::scope()). See
 /// [`Scope::spawn`](crate::Scope::spawn) for an example.
 pub struct ScopedTask<'scope, T> {
-    claim: Option<Claim<T>>,
+    claim: Option<HandleRef<T>>,
     scope: PhantomData<&'scope ()>,
 }
 
 impl<T> ScopedTask<'_, T> {
-    /// Makes the handle. Everything that `T` borrows must outlive `'scope`.
-    pub(crate) fn new(claim: Claim<T>) -> Self {
+    /// Makes the handle of a child of the scope. Everything that `T` borrows must outlive `'scope`.
+    pub(crate) fn new(claim: HandleRef<T>) -> Self {
         ScopedTask { claim: Some(claim), scope: PhantomData }
+    }
+
+    fn parent() -> ParentLives {
+        // SAFETY: the parent is a scope, as `new` was told, and is there as long as `'scope` lasts.
+        unsafe { ParentLives::in_scope() }
     }
 
     /// Waits for the task's end and returns its value. Suspends and costs as
@@ -45,14 +51,14 @@ impl<T> ScopedTask<'_, T> {
     #[cfg_attr(feature = "sim", track_caller)]
     pub fn join(mut self) -> Result<T, JoinError> {
         let claim = self.claim.take().expect("present until the task is joined");
-        claim.join(WaitKind::Grant, true)
+        claim.join(WaitKind::Grant, Self::parent())
     }
 
     /// Joins by a structured wait, which is never cut short.
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn await_end(mut self) -> Result<T, JoinError> {
         let claim = self.claim.take().expect("present until the task is joined");
-        claim.join(WaitKind::Structured, true)
+        claim.join(WaitKind::Structured, Self::parent())
     }
 
     /// Cancels the task and all its descendants, as [`Task::cancel`](crate::Task::cancel) does, for
@@ -60,14 +66,14 @@ impl<T> ScopedTask<'_, T> {
     #[track_caller]
     pub fn cancel(&self, reason: impl Into<Reason>) {
         let claim = self.claim.as_ref().expect("present until the task is joined");
-        cancel(claim.record(), Some(Cause::new(reason.into(), Some(Location::caller()))));
+        cancel(claim, Some(Cause::new(reason.into(), Some(Location::caller()))));
     }
 
     /// Returns a handle that can only cancel the task, and may outlive the scope. See
     /// [`CancelHandle`]. Does not suspend. Costs a locked instruction.
     pub fn cancel_handle(&self) -> CancelHandle {
         let claim = self.claim.as_ref().expect("present until the task is joined");
-        CancelHandle::of_task(claim.pointer())
+        CancelHandle::of_task(claim.task())
     }
 
     /// Returns whether the task and all its children have ended. Does not suspend. Costs a load.
@@ -84,7 +90,7 @@ impl<T> ScopedTask<'_, T> {
     /// # });
     /// ```
     pub fn is_finished(&self) -> bool {
-        self.claim.as_ref().is_some_and(|claim| claim.record().join.is_done())
+        self.claim.as_ref().is_some_and(|claim| claim.join.is_done())
     }
 
     /// The task's identity, which [`current_id`](crate::current_id) returns inside the task. Does
@@ -101,30 +107,25 @@ impl<T> ScopedTask<'_, T> {
     /// # });
     /// ```
     pub fn id(&self) -> TaskId {
-        TaskId(self.claim.as_ref().expect("present until the task is joined").record().id())
+        TaskId(self.claim.as_ref().expect("present until the task is joined").id())
     }
 
-    /// The name given by [`Scope::spawn_with`](crate::Scope::spawn_with), if any. Does not suspend.
+    /// The name given by [`TaskBuilder::name`](crate::TaskBuilder::name), if any. Does not suspend.
     /// Costs two loads.
     pub fn name(&self) -> Option<&str> {
-        self.claim.as_ref().and_then(|claim| claim.record().name())
+        self.claim.as_ref().and_then(|claim| claim.name())
     }
 }
 
 impl<T> Unpin for ScopedTask<'_, T> {}
-impl<T> UnwindSafe for ScopedTask<'_, T> {}
-impl<T> RefUnwindSafe for ScopedTask<'_, T> {}
+unwind_safe! { impl<T> ScopedTask<'_, T> }
 
 impl<T> Drop for ScopedTask<'_, T> {
     fn drop(&mut self) {
         if let Some(claim) = self.claim.take() {
-            claim.let_go(true);
+            claim.let_go(Self::parent());
         }
     }
 }
 
-impl<T> fmt::Debug for ScopedTask<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScopedTask").field("finished", &self.is_finished()).finish()
-    }
-}
+debug! { impl<T> ScopedTask<'_, T> as this { finished: this.is_finished() } }

@@ -277,11 +277,8 @@ macro_rules! select {
     (@handler $biased:tt [$($branches:tt)*] $head:tt $handler:block $($rest:tt)*) => {
         $crate::select!(@head $biased [$($branches)* $head {$handler}] $($rest)*)
     };
-    (@handler $biased:tt [$($branches:tt)*] $head:tt $handler:expr, $($rest:tt)*) => {
-        $crate::select!(@head $biased [$($branches)* $head {$handler}] $($rest)*)
-    };
-    (@handler $biased:tt [$($branches:tt)*] $head:tt $handler:expr) => {
-        $crate::select!(@head $biased [$($branches)* $head {$handler}])
+    (@handler $biased:tt [$($branches:tt)*] $head:tt $handler:expr $(, $($rest:tt)*)?) => {
+        $crate::select!(@head $biased [$($branches)* $head {$handler}] $($($rest)*)?)
     };
     (@handler $($rest:tt)*) => {
         ::core::compile_error!("select! needs a comma after a handler that is not a block")

@@ -1,34 +1,27 @@
 //! The ways to start a task.
 
-use crate::retire::stack::StackClass;
 use crate::runtime::cancel::CancelHandle;
-use crate::runtime::errors::BuildError;
 use crate::runtime::errors::JoinError;
-use crate::runtime::here;
-use crate::runtime::local;
-use crate::runtime::task::{Claim, Task, TaskId};
-use crate::scheduler::life::spawn::Terms;
+use crate::runtime::task::{Task, TaskId};
+use crate::runtime::{here, local};
+use crate::scheduler::life::spawn::{Lasting, Terms};
 use crate::scheduler::wait::no_suspend::assert_may_suspend;
-use crate::scheduler::worker::Worker;
 use crate::task::cause::Reason;
 use crate::task::cold::ColdData;
-use crate::task::record::{Record, Traits};
+use crate::task::record::Traits;
+use crate::task::reference::TaskRef;
 use std::marker::PhantomData;
 use std::panic::Location;
-use std::ptr::NonNull;
 
 /// The terms of a spawn from inside a task: a child inherits its parent's task-locals.
 #[inline]
 pub(crate) fn terms(
-    parent: NonNull<Record>,
+    parent: TaskRef<'_>,
     at: &'static Location<'static>,
     traits: Traits,
     name: Option<Box<str>>,
 ) -> Terms {
-    // SAFETY: the running task.
-    let locals = local::inherit(unsafe { parent.as_ref() });
-    let cold = if name.is_some() || locals.is_some() { boxed(name, locals) } else { None };
-    Terms { spawned_at: at, traits, cold, detached: false }
+    terms_with(at, traits, name, local::inherit(&parent))
 }
 
 /// The terms of a spawn from outside a task.
@@ -37,14 +30,19 @@ pub(crate) fn outside_terms(
     traits: Traits,
     name: Option<Box<str>>,
 ) -> Terms {
-    let cold = name.and_then(|name| boxed(Some(name), None));
-    Terms { spawned_at: at, traits, cold, detached: false }
+    terms_with(at, traits, name, None)
 }
 
-/// The terms of a step of an actor: a step has the task-local bindings of the actor's task.
-pub(crate) fn step_terms(at: &'static Location<'static>, locals: local::Nesting) -> Terms {
-    let cold = if locals.is_some() { boxed(None, locals) } else { None };
-    Terms { cold, detached: true, ..outside_terms(at, Traits::default(), None) }
+/// The terms of a spawn with these task-locals.
+#[inline(always)]
+pub(crate) fn terms_with(
+    at: &'static Location<'static>,
+    traits: Traits,
+    name: Option<Box<str>>,
+    locals: local::Nesting,
+) -> Terms {
+    let cold = if name.is_some() || locals.is_some() { boxed(name, locals) } else { None };
+    Terms { spawned_at: at, traits, cold }
 }
 
 #[cold]
@@ -52,19 +50,6 @@ pub(crate) fn step_terms(at: &'static Location<'static>, locals: local::Nesting)
 fn boxed(name: Option<Box<str>>, locals: local::Nesting) -> Option<Box<ColdData>> {
     Some(Box::new(ColdData::with(name, locals)))
 }
-
-/// Spawns a child of the running node.
-///
-/// # Safety
-/// What `f` and `T` borrow outlives the child.
-#[inline]
-unsafe fn spawn_child<F: FnOnce() -> T, T>(worker: &Worker, terms: Terms, f: F) -> Claim<T> {
-    // SAFETY: passed on; the running node is open.
-    let record = unsafe { worker.spawn(worker.node.get(), f, terms) };
-    // SAFETY: the handle's reference is ours.
-    unsafe { Claim::new(record) }
-}
-
 /// Spawns a child of the calling task (or of the scope that is open in it).
 ///
 /// The child may be started by any worker; once started it stays there until its end, so its code
@@ -127,8 +112,7 @@ where
 {
     let (worker, parent) = here("spawn");
     let terms = terms(parent, Location::caller(), Traits::default(), None);
-    // SAFETY: 'static.
-    Task::new(unsafe { spawn_child(worker, terms, f) })
+    Task::new(worker.spawn(worker.running_node(), f, Lasting::new(), terms))
 }
 
 /// Spawns a child and starts it at once, on this worker and a stack of its own, before the call
@@ -169,12 +153,9 @@ where
     let (worker, parent) = here("spawn_now");
     assert_may_suspend();
     let terms = terms(parent, Location::caller(), Traits::default(), None);
-    // SAFETY: 'static; the running node is open.
-    let record = unsafe { worker.new_task(worker.node.get(), f, terms) };
-    // SAFETY: the handle's reference is ours.
-    let claim = unsafe { Claim::new(record) };
-    worker.start_now(parent, record);
-    Task::new(claim)
+    let (run, handle) = worker.new_task(worker.running_node(), f, Lasting::new(), terms);
+    worker.start_now(parent, run);
+    Task::new(handle)
 }
 
 /// Spawns a task that belongs to the runtime and not to the caller, which may end before it. It
@@ -198,7 +179,10 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    task().spawn_unscoped(f)
+    let (worker, parent) = here("spawn_unscoped");
+    let terms = terms(parent, Location::caller(), Traits::default(), None);
+    let root = worker.root_of_task();
+    Task::new(worker.spawn(root, f, Lasting::new(), terms))
 }
 
 /// Spawns a child that never leaves this worker, neither before nor after its start. Neither it nor
@@ -225,59 +209,12 @@ where
     F: FnOnce() -> T + 'static,
     T: 'static,
 {
-    // Not by way of the builder: each call on the way is one more copy of the captures in a debug
-    // build.
-    let (worker, terms) = task().terms_here();
-    // SAFETY: 'static; it stays on this worker, as does its handle.
-    LocalTask::new(unsafe { spawn_child(worker, terms, f) })
-}
-
-/// Spawns a child that may change workers (threads) whenever it waits.
-///
-/// Started or not, any worker may take it when it is ready, so one that waits often is balanced
-/// better than a pinned one. A yield leaves it where it is.
-///
-/// Does not suspend. The spawn costs the same as [`spawn`]. The task always takes a coroutine of
-/// its own, is never run in place by a join, and each wake passes through a public queue.
-///
-/// ```
-/// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
-/// # rt.block_on(|| {
-/// // SAFETY: holds one integer over the suspension.
-/// let task = unsafe {
-///     cygnet::spawn_migratable(|| {
-///         let n = 41;
-///         cygnet::yield_now().unwrap();
-///         n + 1
-///     })
-/// };
-/// assert_eq!(task.join().unwrap(), 42);
-/// # });
-/// ```
-///
-/// # Safety
-/// Nothing that the task holds over a suspension may be tied to a thread: neither values that are
-/// not `Send` (guards of std's locks, `Rc`, a [`LocalTask`], whose join suspends) nor references
-/// into thread-locals, including what a compiler may keep of a thread-local's address across a call
-/// that suspends.
-///
-/// # Panics
-/// Outside a task, and while the thread is panicking.
-#[track_caller]
-pub unsafe fn spawn_migratable<F, T>(f: F) -> Task<T>
-where
-    F: FnOnce() -> T + Send + 'static,
-    T: Send + 'static,
-{
-    let (worker, parent) = here("spawn_migratable");
-    assert!(
-        !crate::shim::panicking(),
-        "cygnet: spawn_migratable was called while the thread is panicking"
-    );
-    let traits = Traits { migratable: true, ..Traits::default() };
+    let (worker, parent) = here("spawn_local");
+    let traits = Traits { local: true, ..Traits::default() };
     let terms = terms(parent, Location::caller(), traits, None);
-    // SAFETY: 'static; the rest is the caller's promise.
-    Task::new(unsafe { spawn_child(worker, terms, f) })
+    // SAFETY: `f` is `'static`. The task stays on this worker, as does its handle.
+    let lasting = unsafe { Lasting::promised() };
+    LocalTask::new(Task::new(worker.spawn(worker.running_node(), f, lasting, terms)))
 }
 
 /// The handle of a task that stays on its worker. Like [`Task`], but neither is it `Send` nor need
@@ -299,8 +236,9 @@ pub struct LocalTask<T> {
 }
 
 impl<T> LocalTask<T> {
-    fn new(claim: Claim<T>) -> LocalTask<T> {
-        LocalTask { task: Task::new(claim), here: PhantomData }
+    /// Makes the handle of a task that stays on this worker.
+    pub(crate) fn new(task: Task<T>) -> LocalTask<T> {
+        LocalTask { task, here: PhantomData }
     }
 
     /// Waits for the task's end and returns its value. See [`Task::join`], also for when it
@@ -388,143 +326,5 @@ impl<T> LocalTask<T> {
 impl<T> std::fmt::Debug for LocalTask<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.task.fmt(f)
-    }
-}
-
-/// A task to be spawned, with a name or a stack of its own size.
-///
-/// ```
-/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
-/// # rt.block_on(|| {
-/// let deep = cygnet::task().name("parser").stack_size(1 << 20).unwrap().spawn(|| "done");
-/// assert_eq!(deep.name(), Some("parser"));
-/// assert_eq!(deep.join().unwrap(), "done");
-/// # });
-/// ```
-#[derive(Default)]
-#[must_use = "nothing runs before spawn"]
-pub struct TaskBuilder {
-    name: Option<Box<str>>,
-    traits: Traits,
-}
-
-impl std::fmt::Debug for TaskBuilder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TaskBuilder").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// Begins a task with a name or a stack size of its own. See [`TaskBuilder`] for an example. Costs
-/// nothing, and works anywhere; does not suspend.
-pub fn task() -> TaskBuilder {
-    TaskBuilder::default()
-}
-
-impl TaskBuilder {
-    /// Names the task, for reports (of a stack overflow, of a panic). Costs an allocation at the
-    /// spawn.
-    pub fn name(mut self, name: impl Into<String>) -> TaskBuilder {
-        self.name = Some(name.into().into_boxed_str());
-        self
-    }
-
-    /// Asks for a stack of at least `bytes`, 16 KiB to 1 GiB, rounded up to a power of two. Only
-    /// the pages that the task touches take memory. Such a task is never run in place by a join.
-    ///
-    /// # Errors
-    /// [`BuildError::StackSize`] if that is out of bounds.
-    ///
-    /// ```
-    /// let error = cygnet::task().stack_size(100).unwrap_err();
-    /// assert!(error.to_string().contains("stack_size"));
-    /// ```
-    pub fn stack_size(mut self, bytes: usize) -> Result<TaskBuilder, BuildError> {
-        self.traits.stack_class = StackClass::for_size(bytes)?.to_byte();
-        Ok(self)
-    }
-
-    /// Spawns it as a child of the calling task. See [`spawn()`], also for what it costs, and
-    /// [`TaskBuilder`] for an example. Does not suspend.
-    ///
-    /// # Panics
-    /// Same as [`spawn()`].
-    #[track_caller]
-    pub fn spawn<F, T>(self, f: F) -> Task<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let (worker, parent) = here("TaskBuilder::spawn");
-        let terms = terms(parent, Location::caller(), self.traits, self.name);
-        // SAFETY: 'static.
-        Task::new(unsafe { spawn_child(worker, terms, f) })
-    }
-
-    /// Spawns it as a child of the runtime. See [`spawn_unscoped`], also for what it costs. Does
-    /// not suspend.
-    ///
-    /// ```
-    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
-    /// # rt.block_on(|| {
-    /// let log = cygnet::task().name("log").spawn_unscoped(|| 7);
-    /// assert_eq!(log.name(), Some("log"));
-    /// assert_eq!(log.join().unwrap(), 7);
-    /// # });
-    /// ```
-    ///
-    /// # Panics
-    /// Same as [`spawn_unscoped`].
-    #[track_caller]
-    pub fn spawn_unscoped<F, T>(self, f: F) -> Task<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let (worker, parent) = here("spawn_unscoped");
-        let terms = terms(parent, Location::caller(), self.traits, self.name);
-        let root = &raw const worker.shared().root.node;
-        // SAFETY: 'static; the root is open as long as this task, a descendant of it, has not
-        // ended.
-        let record = unsafe { worker.spawn(root, f, terms) };
-        // SAFETY: the handle's reference is ours.
-        Task::new(unsafe { Claim::new(record) })
-    }
-
-    /// Spawns it as a child that never leaves this worker. See [`spawn_local`], also for what it
-    /// costs. Does not suspend.
-    ///
-    /// ```
-    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
-    /// # rt.block_on(|| {
-    /// let list = std::rc::Rc::new([1, 2, 3]);
-    /// let sum = cygnet::task().name("sum").spawn_local(move || list.iter().sum::<i32>());
-    /// assert_eq!(sum.name(), Some("sum"));
-    /// assert_eq!(sum.join().unwrap(), 6);
-    /// # });
-    /// ```
-    ///
-    /// # Panics
-    /// Same as [`spawn_local`].
-    #[track_caller]
-    pub fn spawn_local<F, T>(self, f: F) -> LocalTask<T>
-    where
-        F: FnOnce() -> T + 'static,
-        T: 'static,
-    {
-        let (worker, terms) = self.terms_here();
-        // SAFETY: 'static; it stays on this worker, as does its handle.
-        LocalTask::new(unsafe { spawn_child(worker, terms, f) })
-    }
-
-    /// The terms of a local task, and where it is spawned.
-    #[track_caller]
-    fn terms_here<'a>(self) -> (&'a Worker, Terms) {
-        let (worker, parent) = here("spawn_local");
-        let traits = Traits { local: true, ..self.traits };
-        (worker, terms(parent, Location::caller(), traits, self.name))
-    }
-
-    pub(crate) fn into_parts(self) -> (Traits, Option<Box<str>>) {
-        (self.traits, self.name)
     }
 }

@@ -4,27 +4,25 @@ use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::scheduler::cancel::cancel;
 use crate::scheduler::life::complete::{
-    drop_outcome_by_handle, drop_outcome_early, finish, release_parent, release_run,
+    Orphan, ParentLives, finish, release_both, uncount_in_parent,
 };
 use crate::scheduler::run_loop::call::call_child;
 use crate::scheduler::wait::no_suspend::{assert_may_wait, is_forbidden};
 use crate::scheduler::wait::park::await_end_anywhere;
 use crate::scheduler::worker::Worker;
-use crate::scheduler::worker::release::{free_bare, release};
+use crate::scheduler::worker::release::HandleRef;
 use crate::shim::atomic::Ordering;
 use crate::task::cause::{Cause, Reason};
 use crate::task::record::{JoinedAtHome, Record};
+use crate::task::reference::{RunRef, TaskRef};
 use crate::task::words::join::Waiter;
-use crate::task::words::tree::Node;
 use crate::task::words::wait::WaitKind;
-use std::fmt;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::panic::Location;
 use std::pin::Pin;
-use std::ptr::{self, NonNull};
 use std::task::{Context, Poll};
+use std::{fmt, ptr};
 
 /// The identity of a task, unique within the process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -36,68 +34,37 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// One reference to a task's record, and the right to take its outcome. Every kind of handle is
-/// built on one.
-pub(crate) struct Claim<T> {
-    record: NonNull<Record>,
-    outcome: PhantomData<T>,
-}
-
-// SAFETY: records are shared by design. The outcome may move to another thread through the claim,
-// which `T: Send` allows.
-unsafe impl<T: Send> Send for Claim<T> {}
-// SAFETY: a shared claim gives no access to a `T`.
-unsafe impl<T: Send> Sync for Claim<T> {}
-
-impl<T> Claim<T> {
-    /// # Safety
-    /// The caller passes on the handle's reference, and `T` is the type of the task's outcome.
-    pub(crate) unsafe fn new(record: NonNull<Record>) -> Claim<T> {
-        Claim { record, outcome: PhantomData }
-    }
-
-    pub(crate) fn record(&self) -> &Record {
-        // SAFETY: the claim holds a reference to the record.
-        unsafe { self.record.as_ref() }
-    }
-
-    pub(crate) fn pointer(&self) -> NonNull<Record> {
-        self.record
-    }
-
-    /// Waits for the end of the task and takes its outcome. `in_scope` says that the task's parent
-    /// is a scope that outlives the handle.
+impl<T> HandleRef<T> {
+    /// Waits for the end of the task and takes its outcome.
     #[inline(always)]
     // A deadlock report names the place of the call, so all callers have the same attribute.
     #[cfg_attr(feature = "sim", track_caller)]
-    pub(crate) fn join(self, kind: WaitKind, in_scope: bool) -> Result<T, JoinError> {
+    pub(crate) fn join(self, kind: WaitKind, parent: ParentLives) -> Result<T, JoinError> {
         // Between tasks a worker has no current node, and no record has a null parent.
-        let Some(worker) = Worker::current() else { return self.await_and_take(kind, in_scope) };
-        if !worker.claim_in_place(self.record, kind) {
-            return self.join_elsewhere(worker, kind, in_scope);
-        }
-        call_child(worker, self.record, kind);
-        let record = self.record();
-        let ended = record.node.close();
-        if !(ended && record.is_last(2) && record.join.is_empty() && record.cold().is_none()) {
-            return self.end_shared(kind, ended, in_scope);
+        let Some(worker) = Worker::current() else { return self.await_and_take(kind, parent) };
+        let Some(run) = worker.claim_in_place(self.task(), kind) else {
+            return self.join_elsewhere(worker, kind, parent);
+        };
+        call_child(worker, &run, kind);
+        let ended = run.node.close();
+        if !(ended && run.is_last(2) && run.join.is_empty() && run.cold().is_none()) {
+            return self.end_shared(run, kind, ended, parent);
         }
         // The run reference and the handle's are the only ones, and no earlier poll has left a
         // waker. Nothing will read the record again, so the end of the task is not recorded in it.
-        uncount(worker, record.node.parent);
-        let record = ManuallyDrop::new(self).record;
-        // SAFETY: the call above stored the outcome, and the handle was the only claim to it.
-        let outcome = unsafe { Record::take_outcome(record) };
-        // The parts are moved one at a time, as `take_outcome` returns them.
+        uncount_in_parent(worker, &run);
+        // SAFETY: the call above stored the outcome, and the handle has the only claim to it.
+        let outcome = unsafe { self.read_outcome() };
+        // The parts are moved one at a time, as `read_outcome` returns them.
         match outcome {
             Ok(value) => {
                 // SAFETY: the two references were the last ones, and `cold()` was `None`.
-                unsafe { free_bare(worker, record) };
+                unsafe { self.free_bare(worker, run) };
                 Ok(value)
             }
             Err(failure) => {
                 // SAFETY: the two references were the last ones, and `cold()` was `None`.
-                unsafe { free_bare(worker, record) };
+                unsafe { self.free_bare(worker, run) };
                 Err(JoinError::from(failure))
             }
         }
@@ -110,24 +77,26 @@ impl<T> Claim<T> {
         self,
         worker: &Worker,
         kind: WaitKind,
-        in_scope: bool,
+        parent: ParentLives,
     ) -> Result<T, JoinError> {
         if kind != WaitKind::Structured && worker.task().is_some() && worker.is_interrupted() {
-            return self.refuse(in_scope);
+            let ended = self.join.is_done();
+            return self.refuse(ended, parent);
         }
-        if self.record().join.is_done() {
+        if self.join.is_done() {
             // A loop that joins only finished tasks neither calls nor spawns, so others get their
             // turn here.
             worker.let_others_between_joins();
             // SAFETY: the task has ended, and the claim to its outcome is ours.
             return unsafe { self.take() };
         }
-        match worker.start_and_await(self.record, kind) {
-            None => self.await_and_take(kind, in_scope),
+        match worker.start_and_await(self.task(), kind) {
+            None => self.await_and_take(kind, parent),
             Some(Err(_)) => self.cut_short(),
-            Some(Ok(())) if self.record().at_home.get() == JoinedAtHome::Ended => {
+            Some(Ok(())) if self.at_home.get() == JoinedAtHome::Ended => {
                 // SAFETY: the task ended on this worker and left its run reference to the joiner.
-                unsafe { self.take_all(worker) }
+                let run = unsafe { RunRef::new(self.task().pointer()) };
+                self.take_all(worker, run)
             }
             // SAFETY: the task has ended, and the claim to its outcome is ours.
             Some(Ok(())) => unsafe { self.take() },
@@ -139,56 +108,51 @@ impl<T> Claim<T> {
     #[cold]
     #[inline(never)]
     #[cfg_attr(feature = "sim", track_caller)]
-    fn end_shared(self, kind: WaitKind, ended: bool, in_scope: bool) -> Result<T, JoinError> {
-        let record = self.record();
+    fn end_shared(
+        self,
+        run: RunRef,
+        kind: WaitKind,
+        ended: bool,
+        parent: ParentLives,
+    ) -> Result<T, JoinError> {
         if !ended {
-            // The last of the child's own children completes it.
-            record.stored.set(true);
-            return self.await_and_take(kind, in_scope);
+            // The last of the child's own children completes it, and has its run reference.
+            run.stored.set(true);
+            let _ = run.into_pointer();
+            return self.await_and_take(kind, parent);
         }
-        finish(record);
-        record.join.finish_unshared();
+        finish(&run);
+        run.join.finish_unshared();
         // Dropping an earlier poll's waker may have run a destructor that waits, and a migratable
         // joiner may have changed workers there.
         let worker = Worker::current().expect("tasks run on workers");
-        uncount(worker, record.node.parent);
-        // SAFETY: the task has just ended on this worker, and claiming it in place took over its
-        // run reference.
-        unsafe { self.take_all(worker) }
+        uncount_in_parent(worker, &run);
+        self.take_all(worker, run)
     }
 
     /// Takes the outcome of a task that has ended on this worker, and releases its run reference
     /// together with the handle's.
-    ///
-    /// # Safety
-    /// The task has ended on this worker, and its run reference belongs to the caller.
-    unsafe fn take_all(self, worker: &Worker) -> Result<T, JoinError> {
-        let record = ManuallyDrop::new(self).record;
-        // SAFETY: the task has ended, and the claim was the only one.
-        let outcome = unsafe { take_outcome(record) };
-        let retired = worker.retired().as_ptr().expose_provenance();
-        // SAFETY: the two references keep the record alive.
-        unsafe { record.as_ref() }.place.store(retired, Ordering::Relaxed);
-        // SAFETY: the run reference and the handle's belong to us, and `place` is this worker's
-        // queue.
-        unsafe { release_run(worker, record, 2) };
+    fn take_all(self, worker: &Worker, run: RunRef) -> Result<T, JoinError> {
+        // SAFETY: the task has ended, and the handle has the only claim to its outcome.
+        let outcome = unsafe { self.outcome() };
+        release_both(worker, run, self);
         outcome
     }
 
     /// Joins for a caller that must not wait, or was cancelled before the join began: cancels the
-    /// task, or drops the outcome if the task has ended.
+    /// task, or drops the outcome if the task has ended. `ended` says whether it had when the
+    /// caller looked.
     #[cold]
     #[inline(never)]
-    fn refuse(self, in_scope: bool) -> Result<T, JoinError> {
-        if is_running_task(self.record) {
-            self.let_go(in_scope);
+    fn refuse(self, ended: bool, parent: ParentLives) -> Result<T, JoinError> {
+        if is_running_task(self.task()) {
+            self.let_go(parent);
             return Err(JoinError::OwnEnd);
         }
-        let ended = self.record().join.is_done();
         if !ended {
-            cancel(self.record(), Cancelled::passed_on());
+            cancel(&self, Cancelled::passed_on());
         }
-        self.let_go(in_scope);
+        self.let_go(parent);
         if !ended {
             // Panics inside `no_suspend`, with a message that says so.
             let _ = assert_may_wait();
@@ -207,16 +171,16 @@ impl<T> Claim<T> {
     #[cold]
     #[inline(never)]
     fn cut_short(self) -> Result<T, JoinError> {
-        let ended = self.record().join.is_done();
+        let ended = self.join.is_done();
         if !ended {
-            cancel(self.record(), Cancelled::passed_on());
+            cancel(&self, Cancelled::passed_on());
         }
         let Some(claim) = self.detach() else {
             return Err(JoinError::Cancelled(Cancelled::here()));
         };
-        if claim.record().outcome_dropped.load(Ordering::Relaxed) {
+        if claim.outcome_dropped.load(Ordering::Relaxed) {
             // A local task: `detach` dropped its outcome here, and its last child has ended since.
-            claim.let_go(false);
+            claim.let_go(ParentLives::UNKNOWN);
             return Err(JoinError::Cancelled(Cancelled::here()));
         }
         // SAFETY: `detach` returns the claim only if the join word is done, and `outcome_dropped`
@@ -232,12 +196,12 @@ impl<T> Claim<T> {
 
     #[inline(never)]
     #[cfg_attr(feature = "sim", track_caller)]
-    fn await_and_take(self, kind: WaitKind, in_scope: bool) -> Result<T, JoinError> {
-        let may_be_refused = kind != WaitKind::Structured && !self.record().join.is_done();
-        if is_running_task(self.record) || may_be_refused && is_refused() {
-            return self.refuse(in_scope);
+    fn await_and_take(self, kind: WaitKind, parent: ParentLives) -> Result<T, JoinError> {
+        let ended = self.join.is_done();
+        if is_running_task(self.task()) || !ended && is_refused(kind) {
+            return self.refuse(ended, parent);
         }
-        match await_end_anywhere(&self.record().join, kind) {
+        match await_end_anywhere(&self.join, kind) {
             // SAFETY: the task has ended, and the claim to its outcome is ours.
             Ok(()) => unsafe { self.take() },
             Err(_) => self.cut_short(),
@@ -250,60 +214,62 @@ impl<T> Claim<T> {
     /// The join word is done, and the outcome has not been dropped.
     unsafe fn take(self) -> Result<T, JoinError> {
         debug_assert!(
-            !self.record().outcome_dropped.load(Ordering::Relaxed),
+            !self.outcome_dropped.load(Ordering::Relaxed),
             "an outcome is taken after its drop"
         );
-        let record = ManuallyDrop::new(self).record;
-        // SAFETY: the task has ended, and the claim was the only one.
-        let outcome = unsafe { take_outcome(record) };
-        // SAFETY: the handle's reference is ours, and nothing uses it after this.
-        unsafe { release(record, 1) };
-        outcome
+        // SAFETY: the task has ended, and the handle has the only claim to its outcome.
+        unsafe { self.outcome() }
+    }
+
+    /// Moves the outcome out, as the result of a join.
+    ///
+    /// # Safety
+    /// As for [`read_outcome`](HandleRef::read_outcome).
+    unsafe fn outcome(&self) -> Result<T, JoinError> {
+        // The parts are moved one at a time, as `read_outcome` returns them.
+        // SAFETY: the contract is that of this function.
+        match unsafe { self.read_outcome() } {
+            Ok(value) => Ok(value),
+            Err(failure) => Err(JoinError::from(failure)),
+        }
     }
 
     /// Gives up the outcome without cancelling the task. If the task has ended, the outcome is
     /// dropped here.
-    pub(crate) fn let_go(self, in_scope: bool) {
-        let Some(ended) = self.detach() else { return };
-        let record = ManuallyDrop::new(ended).record;
-        // SAFETY: the task has ended, and the claim was the only one.
-        unsafe { drop_outcome_by_handle(record, in_scope) };
-        // SAFETY: the handle's reference is ours, and nothing uses it after this.
-        unsafe { release(record, 1) };
+    pub(crate) fn let_go(self, parent: ParentLives) {
+        if let Some(ended) = self.detach() {
+            // SAFETY: the task has ended, and the handle has the only claim to its outcome.
+            unsafe { Orphan::new(ended.task()) }.drop_by_handle(parent.of(&ended));
+        }
     }
 
     /// Leaves the outcome to be dropped at the end of the task, or returns the claim if the task
     /// has ended. A local task that is only waiting for its children has its outcome dropped here,
     /// so a returned claim may be without one (`outcome_dropped`).
-    fn detach(self) -> Option<Claim<T>> {
-        let task = self.record();
+    fn detach(self) -> Option<HandleRef<T>> {
+        let task = self.task();
         if task.traits.local && task.stored.get() && !task.join.is_done() {
             // Only children are left, and the last of them may end on another worker. The outcome
             // need not be `Send`, so it is dropped here, on the task's home worker, before the
             // claim is given up.
             // SAFETY: the outcome is stored, only the handle may touch it before the word is
             // DETACHED, and the task had not ended.
-            unsafe { drop_outcome_early(self.record) };
+            unsafe { Orphan::new(task) }.drop_early();
         }
-        if !task.join.detach() {
-            return Some(self);
-        }
-        let record = ManuallyDrop::new(self).record;
-        // SAFETY: the handle's reference is ours, and nothing uses it after this.
-        unsafe { release(record, 1) };
-        None
+        let ended = !task.join.detach();
+        ended.then_some(self)
     }
 
     /// Cancels the task and gives up its outcome.
     pub(crate) fn abandon(self) {
-        if !self.record().join.is_done() {
-            cancel(self.record(), None);
+        if !self.join.is_done() {
+            cancel(&self, None);
         }
-        self.let_go(false);
+        self.let_go(ParentLives::UNKNOWN);
     }
 
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> bool {
-        let join = &self.record().join;
+        let join = &self.join;
         join.is_done() || join.register(Waiter::Waker(Box::new(cx.waker().clone()))).is_err()
     }
 }
@@ -338,40 +304,40 @@ impl<T> Claim<T> {
 /// ```
 #[must_use = "dropping a Task cancels it; call join or detach"]
 pub struct Task<T> {
-    claim: Option<Claim<T>>,
+    claim: Option<HandleRef<T>>,
 }
 
 impl<T> Task<T> {
-    pub(crate) fn new(claim: Claim<T>) -> Task<T> {
+    pub(crate) fn new(claim: HandleRef<T>) -> Task<T> {
         Task { claim: Some(claim) }
     }
 
     /// Takes the claim out without running the handle's destructor.
     #[inline]
-    fn into_claim(self) -> Claim<T> {
+    pub(crate) fn into_claim(self) -> HandleRef<T> {
         let this = ManuallyDrop::new(self);
         // SAFETY: the claim is read once, from a handle that is neither dropped nor used again.
         let claim = unsafe { ptr::read(&this.claim) };
         claim.expect("present until the task is joined, detached or dropped")
     }
 
-    fn claim(&self) -> &Claim<T> {
+    fn claim(&self) -> &HandleRef<T> {
         self.claim.as_ref().expect("present until the task is joined, detached or dropped")
     }
 
     pub(crate) fn record(&self) -> &Record {
-        self.claim().record()
+        self.claim()
     }
 
     /// Joins by a structured wait, which is never cut short.
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn await_end(self) -> Result<T, JoinError> {
         let claim = self.into_claim();
-        claim.join(WaitKind::Structured, false)
+        claim.join(WaitKind::Structured, ParentLives::UNKNOWN)
     }
 
-    pub(crate) fn pointer(&self) -> NonNull<Record> {
-        self.claim().pointer()
+    pub(crate) fn task(&self) -> TaskRef<'_> {
+        self.claim().task()
     }
 
     /// Waits for the task's end and returns its value.
@@ -389,8 +355,8 @@ impl<T> Task<T> {
     /// if the task was cancelled, or the runtime ended, before the start; [`JoinError::Unwound`] if
     /// it left its closure by [`Cancelled::unwind`]; [`JoinError::Abandoned`] if its
     /// [`Promise`](crate::Promise) was dropped, or the other runtime it was to run on ended;
-    /// [`JoinError::NoStack`] if no stack was left to start the task on, and none could ever become
-    /// free; [`JoinError::OwnEnd`] if a task joins itself.
+    /// [`JoinError::NoStack`] if the kernel refused memory for the task's stack;
+    /// [`JoinError::OwnEnd`] if a task joins itself.
     ///
     /// [`JoinError::Cancelled`] if the *calling* task is cancelled before the call, its runtime
     /// ends, or its thread is unwinding. The handle is then dropped, so the joined task is
@@ -417,7 +383,7 @@ impl<T> Task<T> {
     /// ```
     #[cfg_attr(feature = "sim", track_caller)]
     pub fn join(self) -> Result<T, JoinError> {
-        self.into_claim().join(WaitKind::Grant, false)
+        self.into_claim().join(WaitKind::Grant, ParentLives::UNKNOWN)
     }
 
     /// Cancels the task and all its descendants. May be called from any thread. Descendants that
@@ -443,7 +409,7 @@ impl<T> Task<T> {
     /// Returns a handle that can only cancel the task. See [`CancelHandle`]. Does not suspend.
     /// Costs a locked instruction.
     pub fn cancel_handle(&self) -> CancelHandle {
-        CancelHandle::of_task(self.pointer())
+        CancelHandle::of_task(self.task())
     }
 
     /// Returns whether the task and all its children have ended. Does not suspend. Costs a load.
@@ -476,7 +442,7 @@ impl<T> Task<T> {
     /// ```
     pub fn detach(mut self) {
         if let Some(claim) = self.claim.take() {
-            claim.let_go(false);
+            claim.let_go(ParentLives::UNKNOWN);
         }
     }
 
@@ -502,8 +468,7 @@ impl<T> Drop for Task<T> {
 }
 
 // As for std's `JoinHandle`: a handle shows nothing of the task before the task has ended.
-impl<T> UnwindSafe for Task<T> {}
-impl<T> RefUnwindSafe for Task<T> {}
+unwind_safe! { impl<T> Task<T> }
 
 impl<T> Unpin for Task<T> {}
 
@@ -524,48 +489,28 @@ impl<T> Future for Task<T> {
     }
 }
 
-impl<T> fmt::Debug for Task<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task")
-            .field("id", &self.record().id())
-            .field("name", &self.name())
-            .field("finished", &self.is_finished())
-            .finish()
+debug! {
+    impl<T> Task<T> as this {
+        id: this.record().id(),
+        name: this.name(),
+        finished: this.is_finished(),
     }
-}
-
-/// Moves the outcome out of a record.
-///
-/// # Safety
-/// The contract of [`Record::take_outcome`].
-#[inline(always)]
-unsafe fn take_outcome<T>(record: NonNull<Record>) -> Result<T, JoinError> {
-    // SAFETY: the caller keeps the contract of `Record::take_outcome`, by this function's own.
-    match unsafe { Record::take_outcome::<T>(record) } {
-        Ok(value) => Ok(value),
-        Err(failure) => Err(JoinError::from(failure)),
-    }
-}
-
-/// Uncounts a child that its parent called in place; the parent runs on this worker.
-#[inline(always)]
-fn uncount(worker: &Worker, parent: *const Node) {
-    let left = release_parent(worker.number(), parent);
-    debug_assert!(left.is_none(), "uncounting a child ended its running parent");
 }
 
 /// Returns whether the caller must not wait: it is on a worker's thread between tasks, or inside
-/// `no_suspend`. A wait there panics, or fails if the thread is unwinding.
-pub(crate) fn is_refused() -> bool {
-    Worker::current().is_some_and(|worker| worker.task().is_none() || is_forbidden())
+/// `no_suspend`. A wait there panics, or fails if the thread is unwinding. But a structured wait
+/// between tasks or while the thread is unwinding blocks the worker.
+fn is_refused(kind: WaitKind) -> bool {
+    Worker::current().is_some_and(|worker| {
+        if kind == WaitKind::Structured {
+            worker.task().is_some() && is_forbidden() && !crate::shim::panicking()
+        } else {
+            worker.task().is_none() || is_forbidden()
+        }
+    })
 }
 
 /// Returns whether `record` is the calling task.
-pub(crate) fn is_running_task(record: NonNull<Record>) -> bool {
-    Worker::current().and_then(Worker::task) == Some(record)
-}
-
-/// Returns whether two references are to the same record.
-pub(crate) fn same(a: &Record, b: NonNull<Record>) -> bool {
-    ptr::eq(a, b.as_ptr())
+pub(crate) fn is_running_task(task: TaskRef<'_>) -> bool {
+    Worker::current().and_then(Worker::task) == Some(task)
 }

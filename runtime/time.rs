@@ -9,8 +9,8 @@ use crate::scheduler::cancel::cancel_node;
 use crate::scheduler::timers::limit::Limit;
 use crate::scheduler::timers::tick::Tick;
 use crate::shim::time::{Duration, Instant, now};
-use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
+use std::pin::pin;
 use std::ptr::NonNull;
 
 /// Suspends the calling task for a time, while its worker runs other tasks.
@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 /// nothing else to do, the task resumes less than a tenth of a millisecond late as a rule. A time
 /// of zero is a [`yield_now`](crate::yield_now()). A time that overflows the clock never passes.
 ///
-/// Suspends. Costs two locks that are uncontended as a rule, however many tasks sleep. Does not
+/// Suspends. Costs three locks that are uncontended as a rule, however many tasks sleep. Does not
 /// allocate.
 ///
 /// ```
@@ -166,22 +166,21 @@ fn deadline_at<R>(moment: Option<Instant>, f: impl FnOnce() -> R) -> Result<R, L
     let place = Location::caller();
     let (worker, task) = here("timeout");
     let _pin = Pin::innermost();
-    let limit = moment.map(|moment| Limit::new(Tick::not_before(moment), place));
-    let frame = worker.frame_of_scope(task, limit.as_ref().map(NonNull::from));
+    let limit = pin!(moment.map(|moment| Limit::new(Tick::not_before(moment), place)));
+    let limit = limit.as_ref().as_pin_ref();
+    let frame = worker.frame_of_scope(task, limit.map(|limit| NonNull::from(limit.get_ref())));
     let outer = enter(worker, &frame);
-    if let Some(limit) = &limit {
+    if let Some(limit) = limit {
         if moment.is_some_and(|moment| moment <= now()) {
-            // SAFETY: the frame's node is open: it is the caller's innermost scope.
-            unsafe { cancel_node(&frame.node, None) };
+            cancel_node(&frame.node, None);
         } else {
-            // SAFETY: the limit and the frame stay in this stack frame, and `Limit::end` is called
-            // below.
+            // SAFETY: the frame stays in this stack frame, and `Limit::end` is called below.
             unsafe { limit.begin(worker, &frame) };
         }
     }
     let result = catch_unwind(AssertUnwindSafe(f));
     await_children(&frame);
-    let fired = limit.as_ref().is_some_and(Limit::end);
+    let fired = limit.is_some_and(|limit| limit.end());
     let late = fired || moment.is_some_and(|moment| moment <= now());
     let value = leave(&frame, outer, result);
     if late { Err(Late(value)) } else { Ok(value) }
@@ -241,16 +240,4 @@ impl<R> Late<R> {
     }
 }
 
-impl<R> fmt::Debug for Late<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Late(..)")
-    }
-}
-
-impl<R> fmt::Display for Late<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the call ended after its time limit")
-    }
-}
-
-impl<R> std::error::Error for Late<R> {}
+error! { impl<R> Late(..): "the call ended after its time limit" }

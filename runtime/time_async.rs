@@ -3,8 +3,6 @@
 use crate::runtime::handle::Handle;
 use crate::scheduler::timers::{Alarm, Ended};
 use crate::shim::time::{Duration, Instant, now};
-use std::error::Error;
-use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -242,11 +240,7 @@ impl Future for Sleep {
     }
 }
 
-impl fmt::Debug for Sleep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sleep").field("deadline", &self.deadline()).finish_non_exhaustive()
-    }
-}
+debug! { impl Sleep as this { deadline: this.deadline(), .. } }
 
 /// The future of [`timeout_async`].
 ///
@@ -300,11 +294,7 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-impl<F> fmt::Debug for Timeout<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Timeout").field("deadline", &self.alarm.at()).finish_non_exhaustive()
-    }
-}
+debug! { impl<F> Timeout<F> as this { deadline: this.alarm.at(), .. } }
 
 /// The error of a [`Sleep`]: its runtime ended before the moment came.
 ///
@@ -317,13 +307,7 @@ impl<F> fmt::Debug for Timeout<F> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RuntimeEnded;
 
-impl fmt::Display for RuntimeEnded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the runtime that keeps the time has ended")
-    }
-}
-
-impl Error for RuntimeEnded {}
+error! { impl RuntimeEnded: |_, f| f.write_str("the runtime that keeps the time has ended") }
 
 /// Why a [`Timeout`] returned no output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -335,16 +319,12 @@ pub enum TimeoutError {
     RuntimeEnded(RuntimeEnded),
 }
 
-impl fmt::Display for TimeoutError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            TimeoutError::Elapsed => f.write_str("the time was up before the future was ready"),
-            TimeoutError::RuntimeEnded(ended) => ended.fmt(f),
-        }
+error! {
+    impl TimeoutError: |this, f| match this {
+        TimeoutError::Elapsed => f.write_str("the time was up before the future was ready"),
+        TimeoutError::RuntimeEnded(ended) => ended.fmt(f),
     }
 }
-
-impl Error for TimeoutError {}
 
 impl From<RuntimeEnded> for TimeoutError {
     fn from(ended: RuntimeEnded) -> TimeoutError {

@@ -11,108 +11,92 @@
 //! the first use. If the kernel refuses it later, the process aborts with a message. Under loom
 //! both are `fence(SeqCst)` too: the model is the symmetric protocol.
 
-#[cfg(not(loom))]
-mod imp {
-    use std::sync::Once;
-    use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
+use crate::shim;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-    // linux/membarrier.h
-    const MEMBARRIER_CMD_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
-    const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
+// linux/membarrier.h
+const MEMBARRIER_CMD_PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
+const MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-    /// True until the kernel has agreed to the barrier: both sides then run the full fence.
-    static SYMMETRIC: AtomicBool = AtomicBool::new(true);
+/// True until the kernel has agreed to the barrier: both sides then run the full fence.
+static SYMMETRIC: AtomicBool = AtomicBool::new(true);
 
-    fn membarrier(command: libc::c_int) -> bool {
-        // SAFETY: the call takes two integers and touches no memory of the process. An unknown
-        // command is an error return.
-        unsafe { libc::syscall(libc::SYS_membarrier, command, 0) == 0 }
-    }
-
-    /// Asks the kernel for the barrier. To be called before the start of the threads that use the
-    /// fences.
-    pub(crate) fn prepare() {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            let refused = std::env::var_os("CYGNET_NO_MEMBARRIER").is_some()
-                || !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
-            SYMMETRIC.store(refused, Ordering::Release);
-        });
-    }
-
-    /// Returns whether the frequent side pays nothing. Final after [`prepare`].
-    #[inline(always)]
-    pub(crate) fn is_one_sided() -> bool {
-        !SYMMETRIC.load(Ordering::Relaxed)
-    }
-
-    /// The frequent side. Suffices only if [`is_one_sided`]; otherwise the caller runs a fence,
-    /// too.
-    #[inline(always)]
-    #[cfg_attr(feature = "sim", track_caller)]
-    pub(crate) fn light() {
-        crate::shim::point();
-        // Orders nothing in hardware; only keeps the compiler from reordering.
-        compiler_fence(Ordering::SeqCst);
-    }
-
-    /// The rare side: a full barrier in every running thread of this process.
-    #[cfg_attr(feature = "sim", track_caller)]
-    pub(crate) fn heavy() {
-        if crate::shim::barrier_is_simulated() {
-            return;
-        }
-        fence(Ordering::SeqCst);
-        if SYMMETRIC.load(Ordering::Relaxed) {
-            return;
-        }
-        if !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
-            abort_refused();
-        }
-        fence(Ordering::SeqCst);
-    }
-
-    /// Aborts the process because a registered `membarrier` was refused.
-    ///
-    /// After a successful registration the command fails if a filter of system calls (seccomp) has
-    /// been installed since. By then the frequent sides run without a fence, so going on would lose
-    /// tasks.
-    ///
-    /// Nothing else can serve as the barrier. Removing a page's write permission interrupts the
-    /// other processors on some kernels only: ARM64 and recent x86 processors (INVLPGB, Linux 6.14)
-    /// invalidate their translations without an interrupt. Nor would it help to move this thread
-    /// over all processors: it would not reach threads in another cpuset.
-    #[cold]
-    #[inline(never)]
-    fn abort_refused() -> ! {
-        let error = std::io::Error::last_os_error();
-        crate::shim::abort_with(&format!(
-            "the kernel refuses membarrier(2) ({error}), which it has allowed before, most likely \
-             because of a seccomp filter: install such a filter before the first runtime is built, \
-             or let it allow membarrier"
-        ))
-    }
+fn membarrier(command: libc::c_int) -> bool {
+    // SAFETY: the call takes two integers and touches no memory of the process. An unknown
+    // command is an error return.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0) == 0 }
 }
 
-#[cfg(loom)]
-mod imp {
-    use crate::shim::atomic::{Ordering, fence};
-
-    pub(crate) fn prepare() {}
-
-    pub(crate) fn is_one_sided() -> bool {
-        true
+/// Asks the kernel for the barrier. To be called before the start of the threads that use the
+/// fences.
+pub(crate) fn prepare() {
+    if cfg!(loom) {
+        return;
     }
-
-    #[track_caller]
-    pub(crate) fn light() {
-        fence(Ordering::SeqCst);
-    }
-
-    #[track_caller]
-    pub(crate) fn heavy() {
-        fence(Ordering::SeqCst);
-    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let refused = std::env::var_os("CYGNET_NO_MEMBARRIER").is_some()
+            || !membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+        SYMMETRIC.store(refused, Ordering::Release);
+    });
 }
 
-pub(crate) use imp::{heavy, is_one_sided, light, prepare};
+/// Returns whether the frequent side pays nothing. Final after [`prepare`].
+#[inline(always)]
+pub(crate) fn is_one_sided() -> bool {
+    cfg!(loom) || !SYMMETRIC.load(Ordering::Relaxed)
+}
+
+/// The frequent side. Suffices only if [`is_one_sided`]; otherwise the caller runs a fence,
+/// too.
+#[inline(always)]
+#[cfg_attr(any(loom, feature = "sim"), track_caller)]
+pub(crate) fn light() {
+    if cfg!(loom) {
+        return shim::atomic::fence(Ordering::SeqCst);
+    }
+    shim::point();
+    // Orders nothing in hardware; only keeps the compiler from reordering.
+    compiler_fence(Ordering::SeqCst);
+}
+
+/// The rare side: a full barrier in every running thread of this process.
+#[cfg_attr(any(loom, feature = "sim"), track_caller)]
+pub(crate) fn heavy() {
+    if cfg!(loom) {
+        return shim::atomic::fence(Ordering::SeqCst);
+    }
+    if shim::barrier_is_simulated() {
+        return;
+    }
+    fence(Ordering::SeqCst);
+    if SYMMETRIC.load(Ordering::Relaxed) {
+        return;
+    }
+    if !membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) {
+        abort_refused();
+    }
+    fence(Ordering::SeqCst);
+}
+
+/// Aborts the process because a registered `membarrier` was refused.
+///
+/// After a successful registration the command fails if a filter of system calls (seccomp) has
+/// been installed since. By then the frequent sides run without a fence, so going on would lose
+/// tasks.
+///
+/// Nothing else can serve as the barrier. Removing a page's write permission interrupts the
+/// other processors on some kernels only: ARM64 and recent x86 processors (INVLPGB, Linux 6.14)
+/// invalidate their translations without an interrupt. Nor would it help to move this thread
+/// over all processors: it would not reach threads in another cpuset.
+#[cold]
+#[inline(never)]
+fn abort_refused() -> ! {
+    let error = std::io::Error::last_os_error();
+    shim::abort_with(&format!(
+        "the kernel refuses membarrier(2) ({error}), which it has allowed before, most likely \
+         because of a seccomp filter: install such a filter before the first runtime is built, \
+         or let it allow membarrier"
+    ))
+}

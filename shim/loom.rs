@@ -169,7 +169,7 @@ pub(crate) mod atomic {
     }
 
     macro_rules! atomic {
-        ($name:ident $(<$t:ident>)?, $value:ty, $see:expr, $end:expr) => {
+        ($name:ident $(<$t:ident>)?, $value:ty: $($update:ident),*; $see:expr, $end:expr) => {
             pub(crate) struct $name $(<$t>)? {
                 inner: loom::sync::atomic::$name $(<$t>)?,
                 /// Updated before every access, so that any two accesses count as dependent (see
@@ -215,12 +215,14 @@ pub(crate) mod atomic {
                     });
                 }
 
-                #[track_caller]
-                pub(crate) fn swap(&self, value: $value, o: Ordering) -> $value {
-                    let o = order(Kind::Update, o);
-                    let inner = self.touch();
-                    alone(|| inner.swap(value, o))
-                }
+                $(
+                    #[track_caller]
+                    pub(crate) fn $update(&self, value: $value, o: Ordering) -> $value {
+                        let o = order(Kind::Update, o);
+                        let inner = self.touch();
+                        alone(|| inner.$update(value, o))
+                    }
+                )*
 
                 #[track_caller]
                 pub(crate) fn compare_exchange(
@@ -236,17 +238,7 @@ pub(crate) mod atomic {
                     alone(|| inner.compare_exchange(from, to, success, failure))
                 }
 
-                /// Does not fail spuriously, as every caller would only try again.
-                #[track_caller]
-                pub(crate) fn compare_exchange_weak(
-                    &self,
-                    from: $value,
-                    to: $value,
-                    success: Ordering,
-                    failure: Ordering,
-                ) -> Result<$value, $value> {
-                    self.compare_exchange(from, to, success, failure)
-                }
+                loops! { $value }
             }
 
             impl $(<$t>)? Drop for $name $(<$t>)? {
@@ -269,7 +261,7 @@ pub(crate) mod atomic {
         ($name:ident, $value:ty) => {
             atomic!(
                 $name,
-                $value,
+                $value: swap, fetch_add, fetch_sub, fetch_or, fetch_and, fetch_max;
                 |a: &loom::sync::atomic::$name| a.compare_exchange(
                     <$value>::MAX - 1,
                     <$value>::MAX - 1,
@@ -278,61 +270,6 @@ pub(crate) mod atomic {
                 ),
                 |a: &mut loom::sync::atomic::$name| a.with_mut(|_| ())
             );
-
-            #[allow(dead_code, reason = "as above")]
-            impl $name {
-                #[track_caller]
-                pub(crate) fn fetch_add(&self, value: $value, o: Ordering) -> $value {
-                    let o = order(Kind::Update, o);
-                    let inner = self.touch();
-                    alone(|| inner.fetch_add(value, o))
-                }
-
-                #[track_caller]
-                pub(crate) fn fetch_sub(&self, value: $value, o: Ordering) -> $value {
-                    let o = order(Kind::Update, o);
-                    let inner = self.touch();
-                    alone(|| inner.fetch_sub(value, o))
-                }
-
-                #[track_caller]
-                pub(crate) fn fetch_update(
-                    &self,
-                    set: Ordering,
-                    fetch: Ordering,
-                    mut to: impl FnMut($value) -> Option<$value>,
-                ) -> Result<$value, $value> {
-                    let mut from = self.load(fetch);
-                    while let Some(to) = to(from) {
-                        match self.compare_exchange(from, to, set, fetch) {
-                            Ok(before) => return Ok(before),
-                            Err(now) => from = now,
-                        }
-                    }
-                    Err(from)
-                }
-
-                #[track_caller]
-                pub(crate) fn fetch_or(&self, value: $value, o: Ordering) -> $value {
-                    let o = order(Kind::Update, o);
-                    let inner = self.touch();
-                    alone(|| inner.fetch_or(value, o))
-                }
-
-                #[track_caller]
-                pub(crate) fn fetch_and(&self, value: $value, o: Ordering) -> $value {
-                    let o = order(Kind::Update, o);
-                    let inner = self.touch();
-                    alone(|| inner.fetch_and(value, o))
-                }
-
-                #[track_caller]
-                pub(crate) fn fetch_max(&self, value: $value, o: Ordering) -> $value {
-                    let o = order(Kind::Update, o);
-                    let inner = self.touch();
-                    alone(|| inner.fetch_max(value, o))
-                }
-            }
 
             impl Default for $name {
                 #[track_caller]
@@ -346,7 +283,7 @@ pub(crate) mod atomic {
     // loom's type has no `with_mut`, and a bool has no value that never occurs.
     atomic!(
         AtomicBool,
-        bool,
+        bool: swap;
         |_: &loom::sync::atomic::AtomicBool| (),
         // SAFETY: the access is exclusive by `&mut`. loom checks that no store is concurrent with
         // it.
@@ -354,7 +291,7 @@ pub(crate) mod atomic {
     );
     atomic!(
         AtomicPtr<T>,
-        *mut T,
+        *mut T: swap;
         |a: &loom::sync::atomic::AtomicPtr<T>| {
             let nowhere = std::ptr::without_provenance_mut(1);
             a.compare_exchange(nowhere, nowhere, Ordering::Relaxed, Ordering::Relaxed)
@@ -369,9 +306,31 @@ pub(crate) mod atomic {
 
 pub(crate) mod thread {
     //! Threads of a model.
-    #[cfg(test)]
-    pub(crate) use loom::thread::spawn;
     pub(crate) use loom::thread::yield_now;
+
+    #[cfg(test)]
+    thread_local! {
+        // All threads of a model run on the test's own thread.
+        static RUNNING: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[cfg(test)]
+    pub(crate) fn spawn<T: 'static>(
+        f: impl FnOnce() -> T + 'static,
+    ) -> loom::thread::JoinHandle<T> {
+        RUNNING.set(RUNNING.get() + 1);
+        loom::thread::spawn(|| {
+            let result = f();
+            RUNNING.set(RUNNING.get() - 1);
+            result
+        })
+    }
+
+    /// Returns how many threads of the model have not ended.
+    #[cfg(test)]
+    pub(crate) fn running() -> usize {
+        RUNNING.get()
+    }
 
     /// Yields: time does not pass in a model.
     pub(crate) fn sleep(_: std::time::Duration) {
@@ -412,6 +371,7 @@ pub(crate) mod thread {
     /// threads.
     #[cfg(test)]
     pub(crate) fn prepare() {
+        RUNNING.set(0);
         let place = || {
             Thread(Arc::new(Parking {
                 thread: OnceCell::new(),
@@ -446,26 +406,6 @@ pub(crate) mod thread {
             loom::thread::park();
             parking.parked.set(false);
         }
-    }
-}
-
-pub(crate) mod time {
-    //! The clock: loom has none, so this one is `std`'s and no model may depend on it.
-    pub(crate) use std::time::{Duration, Instant};
-
-    pub(crate) fn now() -> Instant {
-        Instant::now()
-    }
-
-    pub(crate) fn computed(_items: usize) {}
-
-    pub(crate) fn zero() -> Instant {
-        static ZERO: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-        *ZERO.get_or_init(Instant::now)
-    }
-
-    pub(crate) fn patience(time: Duration) -> Option<Duration> {
-        Some(time)
     }
 }
 

@@ -10,6 +10,41 @@
 //! * simulation (feature `sim`): the types of `std`, but a controller installed by the simulator
 //!   answers for clock, randomness and switch points.
 
+/// The methods of a face's own atomic type that are made of its `load` and `compare_exchange`.
+#[cfg(any(loom, feature = "sim"))]
+macro_rules! loops {
+    ($value:ty) => {
+        /// Does not fail spuriously, as every caller would only try again.
+        #[track_caller]
+        pub(crate) fn compare_exchange_weak(
+            &self,
+            from: $value,
+            to: $value,
+            success: Ordering,
+            failure: Ordering,
+        ) -> Result<$value, $value> {
+            self.compare_exchange(from, to, success, failure)
+        }
+
+        #[track_caller]
+        pub(crate) fn fetch_update(
+            &self,
+            set: Ordering,
+            fetch: Ordering,
+            mut to: impl FnMut($value) -> Option<$value>,
+        ) -> Result<$value, $value> {
+            let mut from = self.load(fetch);
+            while let Some(to) = to(from) {
+                match self.compare_exchange(from, to, set, fetch) {
+                    Ok(before) => return Ok(before),
+                    Err(now) => from = now,
+                }
+            }
+            Err(from)
+        }
+    };
+}
+
 #[cfg(all(not(loom), not(feature = "sim")))]
 #[path = "std.rs"]
 mod face;
@@ -32,13 +67,15 @@ pub(crate) use stderr::{abort_with, say};
 use std::time::Duration;
 
 /// The time for which a thread spins before it yields the processor at each turn.
-#[cfg(not(loom))]
 const POLITE: Duration = Duration::from_micros(2);
 
 /// Spins until `so()` returns true or `limit` passes, and returns `so()`. For conditions that
-/// usually come true sooner than a thread could be put to sleep and woken.
-#[cfg(not(loom))]
+/// usually come true sooner than a thread could be put to sleep and woken. A model has no time to
+/// wait.
 pub(crate) fn spin_until(limit: Duration, mut so: impl FnMut() -> bool) -> bool {
+    if cfg!(loom) {
+        return so();
+    }
     let start = face::time::now();
     loop {
         if so() {
@@ -52,26 +89,17 @@ pub(crate) fn spin_until(limit: Duration, mut so: impl FnMut() -> bool) -> bool 
     }
 }
 
-/// A model has no time to wait.
-#[cfg(loom)]
-pub(crate) fn spin_until(_: Duration, mut so: impl FnMut() -> bool) -> bool {
-    so()
-}
-
 pub(crate) use face::*;
 
 /// Returns the number of threads that run at once: the processors that the process may use. A
 /// simulation always has the same number, so that a seed gives the same run on each machine; a
-/// machine model has its own.
-#[cfg(not(loom))]
+/// machine model has its own. loom has one.
 pub(crate) fn processors() -> usize {
+    if cfg!(loom) {
+        return 1;
+    }
     face::simulated_processors()
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
-}
-
-#[cfg(loom)]
-pub(crate) fn processors() -> usize {
-    1
 }
 
 /// A kind of memory access, for a machine that charges for it.
@@ -104,7 +132,17 @@ pub(crate) enum Fault {
     Allocation,
     /// The system refuses a thread for blocking calls.
     Thread,
+    /// The clock jumps by up to a second, at a step.
+    Clock,
+    /// A woken thread becomes ready up to a millisecond later.
+    LateWake,
+    /// A thread stalls for up to ten milliseconds, at a step.
+    Stall,
 }
+
+/// The number of kinds of faults.
+#[cfg(feature = "sim")]
+pub(crate) const FAULTS: usize = Fault::Stall as usize + 1;
 
 /// A bug that a simulation can plant in the library, to see whether it is found. Left out of all
 /// builds without simulation.

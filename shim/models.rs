@@ -1,24 +1,20 @@
 //! Tests of the loom face: it finds the races of these models, and no others.
 
 use super::atomic::{AtomicBool, AtomicUsize, Ordering};
-use super::{Arc, asymmetric, thread};
-use loom::cell::UnsafeCell;
+use super::check::{ALL, Baton, Stage, explore};
+use super::thread::spawn;
+use super::{Arc, asymmetric};
 
-/// One thread writes a cell and raises a flag; another one sees the flag and then reads the cell.
+/// One thread writes a message and raises a flag; another one sees the flag and then reads.
 fn message_passing(raise: Ordering) {
-    loom::model(move || {
-        let message = Arc::new((UnsafeCell::new(0usize), AtomicBool::new(false)));
-        let sender = {
-            let message = Arc::clone(&message);
-            thread::spawn(move || {
-                // SAFETY: the receiver reads only after it has seen the flag. loom checks that.
-                message.0.with_mut(|cell| unsafe { *cell = 7 });
-                message.1.store(true, raise);
-            })
-        };
-        if message.1.load(Ordering::Acquire) {
-            // SAFETY: the sender has written before it raised the flag. loom checks that.
-            assert_eq!(message.0.with(|cell| unsafe { *cell }), 7);
+    explore(ALL, move || {
+        let (message, flag) = (Stage::new(Baton::new()), Stage::new(AtomicBool::new(false)));
+        let sender = spawn(move || {
+            message.write();
+            flag.store(true, raise);
+        });
+        if flag.load(Ordering::Acquire) {
+            assert_eq!(message.read(), 1);
         }
         sender.join().unwrap();
     });
@@ -31,16 +27,13 @@ fn loom_a_release_store_hands_data_over() {
 
 #[test]
 fn loom_of_two_flags_at_least_one_is_seen() {
-    loom::model(|| {
-        let flags = Arc::new((AtomicUsize::new(0), AtomicUsize::new(0)));
-        let other = {
-            let flags = Arc::clone(&flags);
-            thread::spawn(move || {
-                flags.0.store(1, Ordering::Relaxed);
-                asymmetric::light();
-                flags.1.load(Ordering::Relaxed)
-            })
-        };
+    explore(ALL, || {
+        let flags = Stage::new((AtomicUsize::new(0), AtomicUsize::new(0)));
+        let other = spawn(move || {
+            flags.0.store(1, Ordering::Relaxed);
+            asymmetric::light();
+            flags.1.load(Ordering::Relaxed)
+        });
         flags.1.store(1, Ordering::Relaxed);
         asymmetric::heavy();
         let seen = flags.0.load(Ordering::Relaxed);
@@ -53,18 +46,15 @@ fn loom_of_two_flags_at_least_one_is_seen() {
 fn loom_a_load_is_tried_before_and_after_a_load_and_an_update() {
     use std::sync::atomic::AtomicUsize as Plain;
     let seen = Arc::new([const { Plain::new(0) }; 2]);
-    super::check::explore(3, {
+    explore(3, {
         let seen = Arc::clone(&seen);
         move || {
-            let word = Arc::new(AtomicUsize::new(0));
-            let other = {
-                let word = Arc::clone(&word);
-                thread::spawn(move || {
-                    let now = word.load(Ordering::Relaxed);
-                    let (relaxed, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-                    word.compare_exchange(now, 1, relaxed, failure).unwrap();
-                })
-            };
+            let word = Stage::new(AtomicUsize::new(0));
+            let other = spawn(move || {
+                let now = word.load(Ordering::Relaxed);
+                let (relaxed, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+                word.compare_exchange(now, 1, relaxed, failure).unwrap();
+            });
             seen[word.load(Ordering::Relaxed)].fetch_add(1, Ordering::Relaxed);
             other.join().unwrap();
         }

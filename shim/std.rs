@@ -26,34 +26,6 @@ pub(crate) mod atomic {
     };
 }
 
-pub(crate) mod time {
-    //! The clock.
-    pub(crate) use std::time::{Duration, Instant};
-
-    /// Returns the current time, on a clock that never goes back.
-    #[inline]
-    pub(crate) fn now() -> Instant {
-        Instant::now()
-    }
-
-    /// Notes that the caller has gone over some items. Matters only if the clock is virtual.
-    #[inline]
-    pub(crate) fn computed(_items: usize) {}
-
-    /// Returns the instant that ticks are counted from, which is before every later result of
-    /// `now`.
-    pub(crate) fn zero() -> Instant {
-        static ZERO: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-        *ZERO.get_or_init(Instant::now)
-    }
-
-    /// Returns how long a thread waits before it reports that it waits. `None` in a simulation,
-    /// which reports hangs itself.
-    pub(crate) fn patience(time: Duration) -> Option<Duration> {
-        Some(time)
-    }
-}
-
 /// Returns a seed, for instance for a generator of victims.
 pub(crate) fn entropy() -> u64 {
     use std::hash::{BuildHasher, RandomState};

@@ -1,4 +1,5 @@
-//! The hooks of a simulation, for faces that have none: they do nothing and cost nothing.
+//! The hooks of a simulation, for faces that have none: they do nothing and cost nothing. And the
+//! real clock.
 
 use super::Access;
 
@@ -18,14 +19,12 @@ pub(crate) const fn is_simulated() -> bool {
 
 /// Returns `true` if the caller is simulated and needs no barrier.
 #[inline(always)]
-#[cfg_attr(loom, allow(dead_code, reason = "loom's own barrier is a fence"))]
 pub(crate) const fn barrier_is_simulated() -> bool {
     false
 }
 
 /// The number of processors of the simulation that the caller is in.
 #[inline(always)]
-#[cfg_attr(loom, allow(dead_code, reason = "loom has one processor"))]
 pub(crate) const fn simulated_processors() -> Option<usize> {
     None
 }
@@ -83,4 +82,32 @@ impl Line {
 
     #[inline(always)]
     pub(crate) fn access(&self, _: Access) {}
+}
+
+pub(crate) mod time {
+    //! The clock of `std`, on which no model may depend.
+    pub(crate) use std::time::{Duration, Instant};
+
+    /// Returns the current time, on a clock that never goes back.
+    #[inline]
+    pub(crate) fn now() -> Instant {
+        Instant::now()
+    }
+
+    /// Notes that the caller has gone over some items. Matters only if the clock is virtual.
+    #[inline]
+    pub(crate) fn computed(_items: usize) {}
+
+    /// Returns the instant that ticks are counted from, which is before every later result of
+    /// `now`.
+    pub(crate) fn zero() -> Instant {
+        static ZERO: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        *ZERO.get_or_init(Instant::now)
+    }
+
+    /// Returns how long a thread waits before it reports that it waits. `None` in a simulation,
+    /// which reports hangs itself.
+    pub(crate) fn patience(time: Duration) -> Option<Duration> {
+        Some(time)
+    }
 }

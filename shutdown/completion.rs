@@ -3,192 +3,129 @@
 use super::guard::Guard;
 use super::node::Node;
 use super::node_ref::NodeRef;
-use super::waiting::{ForEnd, ForStop};
+use super::waiting::{END, STOP, Wait};
 use crate::scheduler::wait::no_suspend::assert_may_wait;
-use crate::scheduler::wait::waiters::{WaitFuture, WaitMode, Waitable, enter_and};
+use crate::scheduler::wait::waiters::WaitMode;
 use crate::shim::atomic::Ordering;
-use std::fmt;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-/// A wait that has begun, for an event that happens once.
-type Begun<W> = Pin<Box<WaitFuture<W>>>;
-
-/// Polls a wait. The first poll begins it.
-fn poll<W: Waitable>(
-    begun: &mut Option<Begun<W>>,
-    source: impl FnOnce() -> W,
-    cx: &mut Context<'_>,
-) -> Poll<()> {
-    let new = || Box::pin(WaitFuture::new(source(), 0, Location::caller()));
-    let polled = begun.get_or_insert_with(new).as_mut().poll(cx);
-    if polled.is_ready() {
-        *begun = None;
-    }
-    polled.map(|_| ())
-}
-
-/// Blocks the calling thread, or parks the calling task, until the event happens.
-#[track_caller]
-fn block<W: Waitable>(source: &W) {
-    // An error means that the thread unwinds between tasks. The wait goes ahead and holds the
-    // worker, since this function cannot return early.
-    let _ = assert_may_wait();
-    match enter_and(source, 0, WaitMode::Structured, None) {
-        Ok(_) => {}
-        Err(_) => unreachable!("a structured wait is not cut short"),
-    }
-}
-
-/// A future of the end of a shutdown.
-///
-/// It is ready when the [`Swansong`](super::Swansong) is stopped and neither it nor any of its
-/// descendants has a [`Guard`]. It stays ready even if guards are made later. It does not stop
-/// anything, and keeps the `Swansong` from ending while it exists.
-pub struct ShutdownCompletion {
-    node: NodeRef,
-    begun: Option<Begun<ForEnd<NodeRef>>>,
+/// A wait that is a holder of its node: the node does not end before it.
+struct Holder<const WHICH: bool> {
+    wait: Wait<WHICH>,
     over: bool,
 }
 
-impl ShutdownCompletion {
-    pub(super) fn new(node: &NodeRef) -> ShutdownCompletion {
+impl<const WHICH: bool> Holder<WHICH> {
+    fn new(node: &NodeRef) -> Holder<WHICH> {
         node.add_holder();
-        ShutdownCompletion { node: node.clone(), begun: None, over: false }
+        Holder { wait: Wait::new(node), over: false }
     }
 
-    /// Waits for the completion: a task parks, a plain thread blocks. In async code, await it
-    /// instead.
-    ///
-    /// # Cancellation
-    /// A cancelled task goes on waiting. To be cut short by a cancel, use
-    /// [`wait(completion)`](crate::wait()).
-    ///
-    /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
-    /// between tasks. A thread that is unwinding does not panic, and holds the worker instead.
     #[track_caller]
-    pub fn block(self) {
-        if !self.over && !self.node.word.look().is_complete() {
-            block(&ForEnd(&*self.node));
+    fn block(self) {
+        if !self.over && !self.wait.is_over() {
+            // An error means that the thread unwinds between tasks. The wait goes ahead and holds
+            // the worker, since this function cannot return early.
+            let _ = assert_may_wait();
+            self.wait.block(WaitMode::Structured);
         }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.over = self.over || self.wait.is_over() || self.wait.poll(cx).is_ready();
+        if self.over { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
-impl Future for ShutdownCompletion {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        if !this.over {
-            this.over = this.node.word.look().is_complete()
-                || poll(&mut this.begun, || ForEnd(this.node.clone()), cx).is_ready();
-        }
-        if this.over { Poll::Ready(()) } else { Poll::Pending }
-    }
-}
-
-impl Drop for ShutdownCompletion {
+impl<const WHICH: bool> Drop for Holder<WHICH> {
     fn drop(&mut self) {
-        self.begun = None;
-        Node::release_holder(&self.node);
+        self.wait.cancel();
+        Node::release_holder(self.wait.node());
     }
 }
 
-/// A future that is ready as soon as a [`Swansong`](super::Swansong) is stopped, regardless of
-/// guards. It keeps the `Swansong` from ending while it exists.
-#[must_use = "it says nothing unless it is waited for"]
-pub struct ShuttingDown {
-    node: NodeRef,
-    begun: Option<Begun<ForStop<NodeRef>>>,
-}
+macro_rules! holder {
+    ($(#[$doc:meta])* $name:ident, $which:expr) => {
+        $(#[$doc])*
+        pub struct $name(Holder<{ $which }>);
 
-impl ShuttingDown {
-    pub(super) fn new(node: &NodeRef) -> ShuttingDown {
-        node.add_holder();
-        ShuttingDown { node: node.clone(), begun: None }
-    }
+        impl $name {
+            pub(super) fn new(node: &NodeRef) -> $name {
+                $name(Holder::new(node))
+            }
 
-    /// Waits for the stop: a task parks, a plain thread blocks. In async code, await it instead.
-    ///
-    /// # Cancellation
-    /// A cancelled task goes on waiting. To be cut short by a cancel, use
-    /// [`wait(shutting_down)`](crate::wait()).
-    ///
-    /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
-    /// between tasks. A thread that is unwinding does not panic, and holds the worker instead.
-    #[track_caller]
-    pub fn block(self) {
-        if !self.node.is_stopped() {
-            block(&ForStop(&*self.node));
-        }
-    }
-}
-
-impl Future for ShuttingDown {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        if this.node.is_stopped() {
-            return Poll::Ready(());
-        }
-        poll(&mut this.begun, || ForStop(this.node.clone()), cx)
-    }
-}
-
-impl Drop for ShuttingDown {
-    fn drop(&mut self) {
-        self.begun = None;
-        Node::release_holder(&self.node);
-    }
-}
-
-macro_rules! common {
-    ($name:ident, $what:literal) => {
-        impl UnwindSafe for $name {}
-        impl RefUnwindSafe for $name {}
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct($what)
-                    .field("stopped", &self.node.is_stopped())
-                    .finish_non_exhaustive()
+            /// Waits until this future is ready: a task parks, a plain thread blocks. In async
+            /// code, await it instead.
+            ///
+            /// # Cancellation
+            /// A cancelled task goes on waiting. To be cut short by a cancel, use
+            /// [`wait`](crate::wait()) with this future.
+            ///
+            /// # Panics
+            /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's
+            /// thread between tasks. A thread that is unwinding does not panic, and holds the
+            /// worker instead.
+            #[track_caller]
+            pub fn block(self) {
+                self.0.block();
             }
         }
+
+        impl Future for $name {
+            type Output = ();
+
+            fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+                self.0.poll(cx)
+            }
+        }
+
+        debug! { impl $name as this { stopped: this.0.wait.node().is_stopped(), .. } }
     };
 }
 
-common!(ShutdownCompletion, "ShutdownCompletion");
-common!(ShuttingDown, "ShuttingDown");
-common!(StopListener, "StopListener");
+holder! {
+    /// A future of the end of a shutdown.
+    ///
+    /// It is ready when the [`Swansong`](super::Swansong) is stopped and neither it nor any of its
+    /// descendants has a [`Guard`]. It stays ready even if guards are made later. It does not stop
+    /// anything, and keeps the `Swansong` from ending while it exists.
+    ShutdownCompletion, END
+}
+
+holder! {
+    /// A future that is ready as soon as a [`Swansong`](super::Swansong) is stopped, regardless of
+    /// guards. It keeps the `Swansong` from ending while it exists.
+    #[must_use = "it says nothing unless it is waited for"]
+    ShuttingDown, STOP
+}
 
 /// An interrupt's connection to its `Swansong`: looks whether it is stopped, and is woken by the
 /// stop. It does not keep the `Swansong` from ending, which has the effect of a stop.
 pub(crate) struct StopListener {
-    node: NodeRef,
-    begun: Option<Begun<ForStop<NodeRef>>>,
+    wait: Wait<STOP>,
     /// A clone of the waker in the list. A poll with the same waker takes no lock.
     waker: Option<Waker>,
+    /// The listener of writes, which wait beside other calls. Made when a write waits first.
+    #[cfg(any(feature = "futures-io", all(feature = "tokio", not(loom))))]
+    of_writes: Option<Box<StopListener>>,
 }
 
 impl StopListener {
     pub(super) fn new(node: &NodeRef) -> StopListener {
-        StopListener { node: node.clone(), begun: None, waker: None }
-    }
-
-    /// Makes a second listener for the same `Swansong`, which is woken independently.
-    #[cfg(any(feature = "futures-io", all(feature = "tokio", not(loom))))]
-    pub(crate) fn another(&self) -> StopListener {
-        StopListener::new(&self.node)
+        StopListener {
+            wait: Wait::new(node),
+            waker: None,
+            #[cfg(any(feature = "futures-io", all(feature = "tokio", not(loom))))]
+            of_writes: None,
+        }
     }
 
     /// Returns whether the `Swansong` is stopped or has ended. One load.
     #[inline(always)]
     pub(crate) fn is_stopped(&self) -> bool {
-        self.node.is_stopped()
+        self.wait.node().is_stopped()
     }
 
     /// Returns ready if the `Swansong` is stopped. Otherwise the stop will call the waker.
@@ -203,18 +140,27 @@ impl StopListener {
         self.register(cx)
     }
 
+    /// Polls the stop for a write that has to wait. Another call of the same value may wait, too,
+    /// and is woken independently.
+    #[cfg(any(feature = "futures-io", all(feature = "tokio", not(loom))))]
+    #[inline(never)]
+    pub(crate) fn poll_stopped_of_writes(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let new = || Box::new(StopListener::new(self.wait.node()));
+        self.of_writes.get_or_insert_with(new).poll_stopped(cx)
+    }
+
     #[cold]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // Stays `None` if the clone or the poll panics.
         self.waker = None;
         let waker = cx.waker().clone();
-        let polled = poll(&mut self.begun, || ForStop(self.node.clone()), cx);
+        let polled = self.wait.poll(cx);
         if polled.is_pending() {
             self.waker = Some(waker);
         } else {
             // The word may say so before the stopping thread sets this flag. Later looks must see
             // the end, too.
-            self.node.stopped.store(true, Ordering::SeqCst);
+            self.wait.node().stopped.store(true, Ordering::SeqCst);
         }
         polled
     }
@@ -222,16 +168,16 @@ impl StopListener {
     /// Makes a guard of the same `Swansong`. Returns `None` if the `Swansong` has ended.
     #[track_caller]
     pub(crate) fn guard(&self) -> Option<Guard> {
-        Guard::try_new(&self.node, Location::caller())
+        Guard::try_new(self.wait.node(), Location::caller())
     }
 
     /// The number of guards in the node's word.
     #[cfg(all(test, loom))]
     pub(super) fn counted(&self) -> u64 {
-        self.node.word.look().guards().0
+        self.wait.node().word.look().guards()
     }
 
     pub(crate) fn is_same(&self, other: &StopListener) -> bool {
-        self.node.is_same(&other.node)
+        self.wait.node() == other.wait.node()
     }
 }

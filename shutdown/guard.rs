@@ -2,9 +2,10 @@
 
 use super::node::Node;
 use super::node_ref::NodeRef;
+use super::report::Origin;
 use super::slots::ThreadNumber;
-use std::fmt;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::mem::ManuallyDrop;
+use std::panic::Location;
 
 /// Work in progress: while it exists, the shutdown of its [`Swansong`](super::Swansong) and of all
 /// ancestors is not complete. Made by [`Swansong::guard`](super::Swansong::guard).
@@ -17,74 +18,50 @@ use std::panic::{Location, RefUnwindSafe, UnwindSafe};
 /// root each takes some plain loads and stores; elsewhere, an atomic operation. A guard may be
 /// dropped on any thread. If it is forgotten, the shutdown never completes.
 pub struct Guard {
-    /// From `NodeRef::as_ptr`. The node counts this guard, which keeps it alive.
-    node: *const Node,
+    /// Not counted as a reference: the node counts the guard, which keeps the node alive.
+    node: ManuallyDrop<NodeRef>,
     place: &'static Location<'static>,
-    /// The guard's number in the node's registry, or 0 if the node does not record places.
+    /// The guard's number in the node's list of places, or 0 if the node does not record places.
     number: u64,
 }
-
-// SAFETY: the node may be used by any thread, and counts the guards of all threads.
-unsafe impl Send for Guard {}
-// SAFETY: the node may be used by several threads at once, and counts with atomics or under a lock.
-unsafe impl Sync for Guard {}
-
-impl UnwindSafe for Guard {}
-impl RefUnwindSafe for Guard {}
 
 impl Guard {
     /// Makes a guard of a node that has a handle.
     #[inline(always)]
     pub(super) fn new(node: &NodeRef, place: &'static Location<'static>) -> Guard {
-        Guard::try_new(node, place).expect("a node with a handle has not ended")
+        Guard::try_new(node, place).expect("a node with a handle or a guard has not ended")
     }
 
     /// Makes a guard, or returns `None` if the node has ended.
     #[inline(always)]
     pub(super) fn try_new(node: &NodeRef, place: &'static Location<'static>) -> Option<Guard> {
-        let node = node.as_ptr();
-        // SAFETY: the caller's reference keeps the node alive, and the pointer comes from it.
-        unsafe { Node::enter(node, ThreadNumber::current()) }.then(|| Guard::counted(node, place))
+        // SAFETY: the node has counted the guard just now.
+        Node::enter(node, ThreadNumber::current()).then(|| unsafe { Guard::counted(node, place) })
     }
 
-    /// Makes the guard that the node has counted just now.
+    /// # Safety
+    /// The caller has counted this guard in the node.
     #[inline(always)]
-    fn counted(node: *const Node, place: &'static Location<'static>) -> Guard {
-        let guard = Guard { node, place, number: 0 };
-        if guard.node().reports {
-            return guard.with_place_kept();
-        }
-        guard
+    pub(super) unsafe fn counted(node: &NodeRef, place: &'static Location<'static>) -> Guard {
+        // SAFETY: the node counts the guard, which keeps the node alive until the guard is dropped.
+        let guard = Guard { node: unsafe { node.uncounted() }, place, number: 0 };
+        if guard.node.reports { guard.with_place_kept() } else { guard }
     }
 
     #[cold]
     #[inline(never)]
     fn with_place_kept(mut self) -> Guard {
-        let number = self.node().lock().registry.get_or_insert_default().add(self.place);
-        self.number = number;
+        let mut state = self.node.lock();
+        self.number = state.places.last_key_value().map_or(1, |(last, _)| last + 1);
+        state.places.insert(self.number, Origin::new(self.place, crate::current_id()));
+        drop(state);
         self
-    }
-
-    /// # Safety
-    /// `node` comes from a `NodeRef`, and the caller has counted this guard there.
-    #[cfg(all(test, loom))]
-    pub(super) unsafe fn from_counted(
-        node: *const Node,
-        place: &'static Location<'static>,
-    ) -> Guard {
-        Guard::counted(node, place)
-    }
-
-    fn node(&self) -> &Node {
-        // SAFETY: the node counts this guard, which keeps it alive.
-        unsafe { &*self.node }
     }
 
     #[cold]
     #[inline(never)]
     fn forget_place(&self) {
-        let mut state = self.node().lock();
-        state.registry.as_mut().expect("the guard is in it").remove(self.number);
+        self.node.lock().places.remove(&self.number);
     }
 }
 
@@ -94,32 +71,24 @@ impl Drop for Guard {
         if self.number != 0 {
             self.forget_place();
         }
-        // SAFETY: the node counts this guard, which is given up here; the pointer comes from a
-        // `NodeRef`.
-        unsafe { Node::leave(self.node, ThreadNumber::current()) }
+        // SAFETY: the node counts this guard, which is given up here.
+        unsafe { Node::leave(&self.node, ThreadNumber::current()) }
     }
 }
 
 impl Clone for Guard {
     #[inline]
     fn clone(&self) -> Guard {
-        // SAFETY: the pointer comes from a `NodeRef`, and this guard keeps the node alive.
-        let counted = unsafe { Node::enter(self.node, ThreadNumber::current()) };
-        assert!(counted, "a node with a guard has not ended");
-        Guard::counted(self.node, self.place)
+        Guard::new(&self.node, self.place)
     }
 }
 
 impl PartialEq for Guard {
     fn eq(&self, other: &Guard) -> bool {
-        std::ptr::eq(self.node, other.node)
+        self.node == other.node
     }
 }
 
 impl Eq for Guard {}
 
-impl fmt::Debug for Guard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Guard").field("place", &format_args!("{}", self.place)).finish()
-    }
-}
+debug! { impl Guard as this { place: format_args!("{}", this.place) } }

@@ -33,11 +33,9 @@ impl GuardReport {
         visit(node, |node, state| {
             let count = usize::try_from(node.own_guards(state)).unwrap_or(usize::MAX);
             let of_task = state.work.as_ref().and_then(|work| work.origin.as_ref());
-            match (of_task, &state.registry) {
-                (Some(origin), _) if count > 0 => add(origin, count),
-                (None, Some(registry)) => {
-                    registry.guards.values().for_each(|origin| add(origin, 1));
-                }
+            match of_task {
+                Some(origin) if count > 0 => add(origin, count),
+                None if node.reports => state.places.values().for_each(|origin| add(origin, 1)),
                 _ => unknown += count,
             }
         });
@@ -53,13 +51,6 @@ pub(super) fn visit(node: &NodeRef, mut f: impl FnMut(&Node, &mut State)) {
     while let Some(node) = todo.pop() {
         let mut state = node.lock();
         f(&node, &mut state);
-        let mut at = state.first;
-        // SAFETY: the nodes in the list are alive while the lock is held.
-        while let Some(child) = unsafe { at.as_ref() } {
-            // SAFETY: `at` comes from `NodeRef::as_ptr`, and the node is alive while the lock is
-            // held.
-            todo.push(unsafe { NodeRef::another(at) });
-            at = child.next_in_list();
-        }
+        todo.extend(state.children.iter().map(|child| NodeRef::clone(child)));
     }
 }

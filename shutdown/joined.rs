@@ -8,22 +8,17 @@
 //! `Swansong`s, and the cancel reaches everything below in the tree of tasks.
 
 use super::Swansong;
-use super::guarded::Guarded;
+use super::guard::Guard;
 use super::report::Origin;
 use super::stop::stop;
 use super::work::Work;
-use crate::TaskId;
-use crate::runtime::CancelHandle;
-use crate::runtime::ScopedTask;
-use crate::runtime::Task;
-use crate::runtime::here;
-use crate::runtime::spawn;
-use crate::runtime::{Scope, scope};
+use crate::runtime::task_builder::Guarding;
+use crate::runtime::{CancelHandle, Scope, Task, TaskBuilder, here, scope};
+use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::shared::Shared;
-use crate::shim::time::now;
 use crate::task::attachment::{Attached, Attachment};
-use crate::task::words::tree::{Node, NodeKind};
+use crate::task::words::tree::NodeKind;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -51,21 +46,14 @@ use std::sync::Arc;
 #[track_caller]
 pub fn current() -> Swansong {
     let (worker, _) = here("shutdown::current");
-    // SAFETY: this node belongs to the running task, or to a scope on its stack.
-    around(unsafe { &*worker.node.get() }, worker)
+    around(worker.running_node(), worker)
 }
 
 /// Returns the `Swansong` of `node`, of its nearest ancestor that has one, or of the runtime.
-fn around(node: &Node, worker: &Worker) -> Swansong {
-    let mut at = node;
-    while at.kind != NodeKind::Root {
-        if let Some(swansong) = at.cold().and_then(|cold| attached(&cold.attached)) {
-            return swansong;
-        }
-        // SAFETY: the caller runs below this node, which ends after its descendants.
-        at = unsafe { &*at.parent };
-    }
-    of_runtime(worker.shared())
+fn around(node: LiveNode<'_>, worker: &Worker) -> Swansong {
+    let below_root = node.and_above().take_while(|at| at.kind != NodeKind::Root);
+    let nearest = below_root.filter_map(|at| attached(&at.get().cold()?.attached)).next();
+    nearest.unwrap_or_else(|| of_runtime(worker.shared()))
 }
 
 fn attached(place: &Attachment) -> Option<Swansong> {
@@ -120,9 +108,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         let node = self.node();
         let there = node.cold().and_then(|cold| attached(&cold.attached));
         there.unwrap_or_else(|| {
-            // SAFETY: the caller runs in the scope or below it, so the scope's parent exists.
-            let above = around(unsafe { &*node.parent }, worker);
-            self.attach(above.child())
+            let above = node.parent().expect("a scope has a parent");
+            self.attach(around(above, worker).child())
         })
     }
 
@@ -151,29 +138,11 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.swansong().shut_down()
     }
 
-    /// Spawns a task like [`spawn`](Scope::spawn), with a guard of the scope's
-    /// [`swansong`](Scope::swansong). See [`Swansong::spawn_guarded`].
-    ///
-    /// # Panics
-    /// Outside a task of the scope's runtime.
-    #[track_caller]
-    pub fn spawn_guarded<F, T>(&'scope self, f: F) -> ScopedTask<'scope, T>
-    where
-        F: FnOnce() -> T + Send + 'scope,
-        T: Send + 'scope,
-    {
-        let work = GuardedWork::new(&self.swansong());
-        let guarded = work.guarded(f);
-        let task = self.spawn(move || guarded.call());
-        work.belongs_to(task.id(), task.cancel_handle());
-        task
-    }
-
     fn attach(&self, swansong: Swansong) -> Swansong {
         // This also gives the scope's node its cold data.
         let cancel = self.cancel_handle();
         set_work(&swansong, cancel, None);
-        let cold = self.node().cold().expect("a node with a handle has cold data");
+        let cold = self.node().get().cold().expect("a node with a handle has cold data");
         attach(&cold.attached, swansong)
     }
 }
@@ -189,26 +158,54 @@ fn set_work(swansong: &Swansong, cancel: CancelHandle, origin: Option<Origin>) {
     }
 }
 
-/// A guard for a task to be spawned. It belongs to a node of its own, which knows the task.
-pub(super) struct GuardedWork {
+/// The guard of a [`TaskBuilder`], made by [`TaskBuilder::guard`]. It belongs to a `Swansong` of
+/// its own, which learns of the task.
+pub struct TaskGuard {
     child: Swansong,
     origin: Origin,
 }
 
-impl GuardedWork {
+impl Guarding for TaskGuard {
+    type Held = Guard;
+
+    const WANTS_TASK: bool = true;
+
+    fn hold(&self) -> Guard {
+        self.child.guard()
+    }
+
+    fn belongs_to<T>(self, task: &Task<T>) {
+        // If the task has ended already, the child has ended too, or ends here.
+        let origin = Origin { task: Some(task.id()), ..self.origin };
+        set_work(&self.child, task.cancel_handle(), Some(origin));
+    }
+}
+
+impl TaskBuilder {
+    /// Lets the task hold a guard of `swansong` from its spawn until its closure returns, panics,
+    /// or is dropped without having started. Pass the `Swansong` of a [scope](Scope::swansong) or
+    /// [runtime](crate::Runtime::swansong), or one of your own.
+    ///
+    /// When its time is over, [`shut_down_within`](Swansong::shut_down_within) cancels the task,
+    /// and names it in the report with the place of this call.
+    ///
+    /// Does not suspend. Costs a [`child`](Swansong::child) and a look at the clock.
+    ///
+    /// ```
+    /// use cygnet::shutdown::Swansong;
+    ///
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// rt.block_on(|| {
+    ///     let swansong = Swansong::new();
+    ///     let task = cygnet::task().guard(&swansong).spawn(|| 6 * 7);
+    ///     swansong.shut_down().block();
+    ///     assert_eq!(task.join().unwrap(), 42);
+    /// });
+    /// ```
     #[track_caller]
-    pub(super) fn new(swansong: &Swansong) -> GuardedWork {
-        let origin = Origin { place: Location::caller(), made: now(), task: None };
-        GuardedWork { child: swansong.child(), origin }
-    }
-
-    pub(super) fn guarded<F>(&self, f: F) -> Guarded<F> {
-        self.child.guarded(f)
-    }
-
-    /// Records the task. It may have ended already; then the node has ended too, or ends here.
-    pub(super) fn belongs_to(self, task: TaskId, cancel: CancelHandle) {
-        set_work(&self.child, cancel, Some(Origin { task: Some(task), ..self.origin }));
+    pub fn guard(self, swansong: &Swansong) -> TaskBuilder<TaskGuard> {
+        let origin = Origin::new(Location::caller(), None);
+        self.with_guard(TaskGuard { child: swansong.child(), origin })
     }
 }
 
@@ -249,41 +246,5 @@ impl Swansong {
             s.attach(self.child());
             f(s)
         })
-    }
-
-    /// Spawns a task like [`spawn`](crate::spawn()). The task holds a guard until its closure
-    /// returns, panics, or is dropped without having started.
-    ///
-    /// When its time is over, [`shut_down_within`](Swansong::shut_down_within) cancels the task,
-    /// and names it in the report with the place of this call.
-    ///
-    /// Does not suspend. Costs a [`child`](Swansong::child) and a look at the clock more than
-    /// `spawn`.
-    ///
-    /// ```
-    /// use cygnet::shutdown::Swansong;
-    ///
-    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
-    /// rt.block_on(|| {
-    ///     let swansong = Swansong::new();
-    ///     let task = swansong.spawn_guarded(|| 6 * 7);
-    ///     swansong.shut_down().block();
-    ///     assert_eq!(task.join().unwrap(), 42);
-    /// });
-    /// ```
-    ///
-    /// # Panics
-    /// As [`spawn`](crate::spawn()) does.
-    #[track_caller]
-    pub fn spawn_guarded<F, T>(&self, f: F) -> Task<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let work = GuardedWork::new(self);
-        let guarded = work.guarded(f);
-        let task = spawn(move || guarded.call());
-        work.belongs_to(task.id(), task.cancel_handle());
-        task
     }
 }

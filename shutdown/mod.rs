@@ -39,11 +39,28 @@
 //! The names and signatures are those of the crate [swansong](https://docs.rs/swansong/0.3.7) 0.3,
 //! so its users change only a `use` line. docs/spec/shutdown.md lists the differences.
 
+// The files:
+//
+// | file | contents |
+// | --- | --- |
+// | `node`, `node_ref` | a node of the tree: its guards, its place and its end; its references |
+// | `word` | the guards, children and state of a node, in one word |
+// | `slots` | the guards of a running root, by threads |
+// | `stop` | stopping a node and all nodes below it |
+// | `waiting`, `completion` | the waits for the stop and for the completion |
+// | `guard`, `guarded` | guards, and values with guards |
+// | `interrupt`, `io` | values that end with the stop; readers and writers |
+// | `guards`, `report` | counts and reports of the guards of a tree |
+// | `joined`, `work`, `runtime` | the nodes of scopes, tasks and runtimes |
+// | `within` | shutdowns with a time limit |
+// | `models` | loom models |
+
 mod completion;
 mod guard;
 mod guarded;
 mod guards;
 mod interrupt;
+mod io;
 mod joined;
 #[cfg(all(test, loom))]
 mod models;
@@ -62,7 +79,7 @@ pub use completion::{ShutdownCompletion, ShuttingDown};
 pub use guard::Guard;
 pub use guarded::Guarded;
 pub use interrupt::Interrupt;
-pub use joined::current;
+pub use joined::{TaskGuard, current};
 pub use report::{GuardReport, GuardReportEntry};
 pub use within::ShutdownReport;
 
@@ -74,9 +91,8 @@ pub(crate) use completion::StopListener;
 use guards::count_guards;
 use node::Node;
 use node_ref::NodeRef;
-use std::fmt;
 use std::future::IntoFuture;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::panic::Location;
 use stop::stop;
 
 /// A handle to work that is shut down together. Clones are handles to the same work. See the
@@ -85,12 +101,10 @@ use stop::stop;
 /// Dropping the last handle of a root [shuts it down](Swansong::shut_down). A child whose last
 /// handle is dropped goes on while it has guards, completions or children, until its parent is
 /// stopped. Without any of these it ends, and so do its interrupts.
+#[derive(PartialEq, Eq)]
 pub struct Swansong {
     node: NodeRef,
 }
-
-impl UnwindSafe for Swansong {}
-impl RefUnwindSafe for Swansong {}
 
 /// The progress of a [`Swansong`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -177,20 +191,16 @@ impl Swansong {
     /// between tasks.
     #[track_caller]
     pub fn block_on_shutdown_completion(self) {
-        let completion = self.into_future();
-        completion.block();
+        self.into_future().block();
     }
 
     /// Returns the state. One load.
     #[must_use]
     pub fn state(&self) -> ShutdownState {
-        let look = self.node.word.look();
-        if !look.is_stopped() {
-            ShutdownState::Running
-        } else if look.is_empty() {
-            ShutdownState::Complete
-        } else {
-            ShutdownState::ShuttingDown
+        match self.node.word.look() {
+            look if look.is_complete() => ShutdownState::Complete,
+            look if look.is_stopped() => ShutdownState::ShuttingDown,
+            _ => ShutdownState::Running,
         }
     }
 
@@ -267,8 +277,8 @@ impl Swansong {
     /// Places are known below a root that was made by
     /// [`with_guard_report`](Swansong::with_guard_report), and below the root of a runtime with
     /// [`Builder::guard_report`](crate::Builder::guard_report). Elsewhere the report has the number
-    /// of guards, and the tasks that were started by [`spawn_guarded`](Swansong::spawn_guarded),
-    /// which are always known.
+    /// of guards, and the tasks with a [`TaskBuilder::guard`](crate::TaskBuilder::guard), which are
+    /// always known.
     ///
     /// ```
     /// use cygnet::shutdown::Swansong;
@@ -288,18 +298,14 @@ impl Swansong {
     /// one is.
     ///
     /// Does not suspend. Costs an allocation and a lock acquisition, regardless of the number of
-    /// children.
+    /// children, and sometimes the growth of the parent's list of children.
     #[must_use]
     pub fn child(&self) -> Swansong {
         Swansong { node: Node::child(&self.node) }
     }
 }
 
-impl Default for Swansong {
-    fn default() -> Swansong {
-        Swansong::new()
-    }
-}
+default! { impl Swansong }
 
 impl Clone for Swansong {
     fn clone(&self) -> Swansong {
@@ -314,22 +320,7 @@ impl Drop for Swansong {
     }
 }
 
-impl PartialEq for Swansong {
-    fn eq(&self, other: &Swansong) -> bool {
-        self.node.is_same(&other.node)
-    }
-}
-
-impl Eq for Swansong {}
-
-impl fmt::Debug for Swansong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Swansong")
-            .field("state", &self.state())
-            .field("guards", &self.guard_count())
-            .finish()
-    }
-}
+debug! { impl Swansong as this { state: this.state(), guards: this.guard_count() } }
 
 /// Awaiting a `Swansong` waits for its completion, and does not stop it. The handle is dropped
 /// first: if it is the last one of a root, this stops the root.

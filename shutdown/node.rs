@@ -66,17 +66,18 @@
 //! before the completion, because each update on the way up releases and acquires. Other threads'
 //! updates in between, with any ordering, continue the release sequence.
 
-use super::node_ref::{NodeRef, References};
-use super::report::Registry;
+use super::node_ref::NodeRef;
+use super::report::Origin;
 use super::slots::{Slots, ThreadNumber};
 use super::stop::{notify_complete, notify_stopped, stop};
-use super::word::{Arrival, CHILD, GUARD, Look, Step, Word};
+use super::word::{Arrival, CHILD, GUARD, Step, Word};
 use super::work::{TimeOver, Work};
 use crate::scheduler::wait::waiters::WaitList;
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::shim::{Cell, Mutex, MutexGuard};
-use std::ptr;
-use std::sync::PoisonError;
+use std::collections::BTreeMap;
+use std::mem::{ManuallyDrop, forget};
+use std::sync::{Arc, PoisonError};
 
 pub(super) struct Node {
     /// Set after the word says so; interrupts read only this.
@@ -89,50 +90,40 @@ pub(super) struct Node {
     pub(super) reports: bool,
     pub(super) word: Word,
     /// The number of references to the node's memory.
-    pub(super) references: References,
+    pub(super) references: AtomicUsize,
     /// The number of handles.
     handles: AtomicUsize,
     /// One for all handles together, and one for each completion.
     holders: AtomicUsize,
     state: Mutex<State>,
-    /// The links in the parent's list, guarded by the parent's lock.
-    next: Cell<*const Node>,
-    previous: Cell<*const Node>,
+    /// The node's index in the parent's list, guarded by the parent's lock.
+    index: Cell<usize>,
     /// The next node that the stop visits. Owned by the thread that has stopped this node.
-    pub(super) todo: Cell<*const Node>,
+    pub(super) todo: Cell<Option<NodeRef>>,
 }
 
 pub(super) struct State {
-    /// The first child, as a pointer from `NodeRef::as_ptr`.
-    pub(super) first: *const Node,
-    /// The next child of that list that the stop visits.
-    pub(super) cursor: *const Node,
+    /// The children that have not ended, without a counted reference: a node is removed from its
+    /// parent's list before its last reference goes.
+    pub(super) children: Vec<ManuallyDrop<NodeRef>>,
     /// The waiters for the stop, and for the completion.
     pub(super) for_stop: WaitList,
     pub(super) for_end: WaitList,
     /// Whether the slots have been added up.
     pub(super) folded: bool,
-    /// `Some` once a node that records places has had a guard.
-    pub(super) registry: Option<Box<Registry>>,
+    /// The guards of a node that records places, by number.
+    pub(super) places: BTreeMap<u64, Origin>,
     /// `Some` if the node was made for a scope or a task.
     pub(super) work: Option<Box<Work>>,
     /// Set when the time to finish is over; it applies to work that is added later, too.
-    pub(super) over: Option<std::sync::Arc<TimeOver>>,
+    pub(super) over: Option<Arc<TimeOver>>,
 }
-
-// SAFETY: `next` and `previous` are accessed under the parent's lock, `todo` only by the thread
-// that has stopped the node. The pointers lead to nodes, which may be shared between threads.
-unsafe impl Send for Node {}
-// SAFETY: see `Send`: each cell is accessed under a lock or by a single owner.
-unsafe impl Sync for Node {}
-// SAFETY: the pointers lead to nodes, which may be shared between threads.
-unsafe impl Send for State {}
 
 impl Node {
     pub(super) fn root(reports: bool) -> NodeRef {
-        let root = Node::make(None, Some(Slots::new()), reports, Word::of_root());
+        let root = Node::make(None, reports);
         // The reference that ARRIVED owns.
-        let _ = root.clone().into_raw();
+        forget(root.clone());
         root
     }
 
@@ -141,13 +132,13 @@ impl Node {
         if !parent.word.look().wants_visit() {
             parent.word.ask_for_visit();
         }
-        let child = Node::make(Some(parent.clone()), None, parent.reports, Word::of_child(false));
+        let child = Node::make(Some(parent.clone()), parent.reports);
         let mut state = parent.lock();
         if state.over.is_some() {
             // No other thread knows the child yet, so its lock is free.
             child.lock().over.clone_from(&state.over);
         }
-        state.insert(child.as_ptr());
+        state.insert(&child);
         // If the parent was stopped already, either the stop finds the child in the list, or this
         // load sees the stop.
         let stopped = parent.word.look().is_stopped();
@@ -159,61 +150,51 @@ impl Node {
         child
     }
 
-    pub(super) fn make(
-        parent: Option<NodeRef>,
-        slots: Option<Slots>,
-        reports: bool,
-        word: Word,
-    ) -> NodeRef {
+    pub(super) fn make(parent: Option<NodeRef>, reports: bool) -> NodeRef {
+        let is_root = parent.is_none();
         // Written in place, not built on the stack and copied.
         let node = Box::write(
             Box::new_uninit(),
             Node {
                 stopped: AtomicBool::new(false),
                 parent,
-                slots,
+                slots: is_root.then(Slots::new),
                 reports,
-                word,
-                references: References::one(),
+                word: Word::new(is_root),
+                references: AtomicUsize::new(1),
                 handles: AtomicUsize::new(1),
                 holders: AtomicUsize::new(1),
                 state: Mutex::new(State {
-                    first: ptr::null(),
-                    cursor: ptr::null(),
+                    children: Vec::new(),
                     for_stop: WaitList::new(),
                     for_end: WaitList::new(),
                     folded: false,
-                    registry: None,
+                    places: BTreeMap::new(),
                     work: None,
                     over: None,
                 }),
-                next: Cell::new(ptr::null()),
-                previous: Cell::new(ptr::null()),
-                todo: Cell::new(ptr::null()),
+                index: Cell::new(0),
+                todo: Cell::new(None),
             },
         );
         NodeRef::new(node)
     }
 
-    /// For models: writes the cells that the parent's lock guards.
+    /// For models: writes the cell that the parent's lock guards.
     #[cfg(all(test, loom))]
-    pub(super) fn write_links(&self) {
-        self.next.set(ptr::null());
+    pub(super) fn write_index(&self) {
+        self.index.set(0);
     }
 
-    /// For models: reads all non-atomic fields.
+    /// For models: accesses all non-atomic fields.
     #[cfg(all(test, loom))]
-    pub(super) fn all_cells(&self) -> [*const Node; 3] {
-        [self.next.get(), self.previous.get(), self.todo.get()]
+    pub(super) fn touch_cells(&self) {
+        self.index.get();
+        self.todo.take();
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the next child in the parent's list. The caller holds the parent's lock.
-    pub(super) fn next_in_list(&self) -> *const Node {
-        self.next.get()
     }
 
     /// Returns whether the node is stopped or has ended. One load.
@@ -246,10 +227,7 @@ impl Node {
     /// A caller that counted one and then stopped an ancestor might find the ancestor complete.
     pub(super) fn own_guards(&self, state: &State) -> u64 {
         let look = self.word.look();
-        let (mut guards, _) = look.guards();
-        if !look.has_arrived() {
-            guards = 0;
-        }
+        let mut guards = if look.has_arrived() { look.guards() } else { 0 };
         if let Some(slots) = self.slots.as_ref().filter(|_| !state.folded) {
             guards = guards.wrapping_add(slots.sum());
         }
@@ -267,22 +245,16 @@ impl Node {
     }
 
     /// Counts a guard. Returns `false` if the node has ended.
-    ///
-    /// # Safety
-    /// `this` comes from a `NodeRef`, and the node's memory stays alive during the call.
     #[inline(always)]
-    pub(super) unsafe fn enter(this: *const Node, thread: ThreadNumber) -> bool {
-        // SAFETY: the caller keeps the node alive.
-        let node = unsafe { &*this };
-        if let Some(slots) = &node.slots
-            && slots.add(thread, 1, &node.stopped)
+    pub(super) fn enter(this: &NodeRef, thread: ThreadNumber) -> bool {
+        if let Some(slots) = &this.slots
+            && slots.add(thread, 1, &this.stopped)
         {
             return true;
         }
-        match node.word.arrive(GUARD) {
+        match this.word.arrive(GUARD) {
             Arrival::Counted => true,
-            // SAFETY: `this` comes from a `NodeRef`, and the caller keeps the node alive.
-            Arrival::Alone => unsafe { arrive_above(this) },
+            Arrival::Alone => arrive_above(this),
             Arrival::Gone => false,
         }
     }
@@ -290,19 +262,16 @@ impl Node {
     /// Uncounts a guard. The node may be freed when this returns.
     ///
     /// # Safety
-    /// `this` comes from a `NodeRef`. The caller owns a guard that is counted there, and gives it
-    /// up.
+    /// The caller owns a guard that is counted there, and gives it up.
     #[inline(always)]
-    pub(super) unsafe fn leave(this: *const Node, thread: ThreadNumber) {
-        // SAFETY: the caller's guard keeps the node alive.
-        let node = unsafe { &*this };
-        if let Some(slots) = &node.slots
-            && slots.add(thread, 1u64.wrapping_neg(), &node.stopped)
+    pub(super) unsafe fn leave(this: &NodeRef, thread: ThreadNumber) {
+        if let Some(slots) = &this.slots
+            && slots.add(thread, 1u64.wrapping_neg(), &this.stopped)
         {
             return;
         }
-        // SAFETY: the word counts the caller's guard, and `this` comes from a `NodeRef`.
-        unsafe { depart(this, GUARD) }
+        // SAFETY: the word counts the guard, which the caller gives up.
+        follow(this, unsafe { this.depart(GUARD) });
     }
 
     /// Gives up a handle. Dropping the last handle of a root stops it.
@@ -319,8 +288,8 @@ impl Node {
         } else if this.is_only() {
             // The handle's reference is the only one: there are no guards, completions, children or
             // interrupts, so the word need not record the end.
-            if let Some(next) = remove_from_parent(this) {
-                carry_out(next);
+            if let (Some(parent), Some(step)) = (&this.parent, remove_from_parent(this)) {
+                carry_out(parent, step);
             }
             return;
         }
@@ -338,11 +307,11 @@ impl Node {
         // If the last holder and the last child go at once, this lock orders the two threads, so
         // one of them sees that the other has gone.
         // MUTANT(shutdown.holder.look): false
-        if this.word.look().wants_visit() && !this.lock().first.is_null() {
+        if this.word.look().wants_visit() && !this.lock().children.is_empty() {
             return;
         }
-        if let Some(step) = this.word.orphan() {
-            carry_out(orphaned(this, step));
+        if let Some(step) = this.orphan() {
+            carry_out(this, step);
         }
     }
 }
@@ -358,146 +327,98 @@ impl Drop for Node {
 }
 
 impl State {
-    fn insert(&mut self, child: *const Node) {
-        // SAFETY: the caller holds the lock and a reference to the child; the nodes in the list are
-        // alive.
-        unsafe {
-            (*child).next.set(self.first);
-            if let Some(first) = self.first.as_ref() {
-                first.previous.set(child);
-            }
-        }
-        self.first = child;
+    fn insert(&mut self, child: &NodeRef) {
+        child.index.set(self.children.len());
+        // SAFETY: the child is removed from the list before its last reference goes.
+        self.children.push(unsafe { child.uncounted() });
     }
 
     fn remove(&mut self, child: &Node) {
-        let (next, previous) = (child.next.get(), child.previous.get());
-        if self.cursor == ptr::from_ref(child) {
-            self.cursor = next;
+        let (list, index) = (&mut self.children, child.index.get());
+        list.swap_remove(index);
+        if let Some(moved) = list.get(index) {
+            moved.index.set(index);
         }
-        // SAFETY: the nodes in the list are alive.
-        match unsafe { previous.as_ref() } {
-            Some(previous) => previous.next.set(next),
-            None => self.first = next,
-        }
-        // SAFETY: the nodes in the list are alive.
-        if let Some(next) = unsafe { next.as_ref() } {
-            next.previous.set(previous);
+        // Gives the memory of former children back, unless it is little.
+        if list.len() < list.capacity() / 4 && list.capacity() > 64 {
+            list.shrink_to(list.len() * 2);
         }
     }
 }
 
 /// Slow path of `enter`: a guard has been counted in a node that has not arrived. Counts the node
 /// in its ancestors. Always returns `true`.
-///
-/// # Safety
-/// `this` comes from a `NodeRef`, the node's memory stays alive during the call, and its word
-/// counts the caller's guard.
 #[cold]
 #[inline(never)]
-unsafe fn arrive_above(this: *const Node) -> bool {
+fn arrive_above(this: &NodeRef) -> bool {
     // Bottom-up: the nodes that have not arrived. Each counts something by now.
     let mut path = vec![this];
-    // SAFETY: the caller keeps `this` alive, and each node has a reference to its parent.
-    let node = |at: *const Node| unsafe { &*at };
     let mut at = this;
-    while let Some(parent) = &node(at).parent {
+    while let Some(parent) = &at.parent {
         match parent.word.arrive(CHILD) {
             Arrival::Counted => break,
-            Arrival::Alone => path.push(parent.as_ptr()),
+            Arrival::Alone => path.push(parent),
             Arrival::Gone => unreachable!("a parent ends after its children"),
         }
-        at = parent.as_ptr();
+        at = parent;
     }
     // Top-down: a thread that finds ARRIVED in a node relies on all its ancestors.
-    for &at in path.iter().rev() {
+    for at in path.into_iter().rev() {
         // ARRIVED owns this reference. It is made first, as another thread may take it at once.
-        // SAFETY: the caller keeps `this` alive, and each node has a reference to its parent.
-        let of_contents = unsafe { NodeRef::another(at) };
-        if node(at).word.set_arrived() {
-            let _ = of_contents.into_raw();
+        let of_arrived = at.clone();
+        if at.word.set_arrived() {
+            forget(of_arrived);
             continue;
         }
         // Another thread was faster, and has counted the node in its ancestors.
-        drop(of_contents);
-        if let Some(parent) = &node(at).parent {
+        if let Some(parent) = &at.parent {
+            // SAFETY: the loop above has counted this node there.
             // MUTANT(shutdown.arrive.twice): first continue
-            let step = parent.word.depart(CHILD);
-            debug_assert!(!step.left, "the parent left before the faster thread's unit");
+            let step = unsafe { parent.depart(CHILD) };
+            debug_assert!(step.left.is_none(), "the parent left before the faster thread's unit");
         }
     }
     true
 }
 
-/// Uncounts something in a node. The node may be freed when this returns.
-///
-/// # Safety
-/// `this` comes from a `NodeRef`, and the node's word counts `units` for the caller.
+/// Does what follows from a step, if it has made the node leave its parent.
 #[inline(always)]
-pub(super) unsafe fn depart(this: *const Node, units: u64) {
-    // SAFETY: what the caller has counted keeps the node alive.
-    let step = unsafe { &*this }.word.depart(units);
-    if step.left {
-        // SAFETY: this update cleared ARRIVED, so the reference that ARRIVED owned is the caller's.
-        carry_out(Next::Left(unsafe { NodeRef::from_raw(this) }, step.now));
+pub(super) fn follow(node: &NodeRef, step: Step) {
+    if step.left.is_some() {
+        carry_out(node, step);
     }
 }
 
-/// The next step for a node.
-pub(super) enum Next {
-    /// The node has left its parent, and must be uncounted there. Holds the reference that ARRIVED
-    /// owned.
-    Left(NodeRef, Look),
-    /// The node is an orphan, and may be empty.
-    Orphan(NodeRef),
-}
-
-fn orphaned(node: &NodeRef, step: Step) -> Next {
-    if step.left {
-        // SAFETY: `step` cleared ARRIVED, so the reference that ARRIVED owned is the caller's.
-        Next::Left(unsafe { NodeRef::from_raw(node.as_ptr()) }, step.now)
-    } else {
-        Next::Orphan(node.clone())
-    }
-}
-
-/// Does the step, and all steps that follow from it up the tree.
+/// Does what follows from a step of a node: uncounts a node that has left in its parent, and ends
+/// an orphan if it is empty. Both may be steps of the parent, so this goes on up the tree.
 #[cold]
 #[inline(never)]
-pub(super) fn carry_out(first: Next) {
-    let (mut left, mut orphan) = (None, None);
-    let mut next = Some(first);
+fn carry_out(node: &NodeRef, step: Step) {
+    let (mut left, mut now) = (step.left.is_some(), step.now);
+    let mut node = step.left.unwrap_or_else(|| node.clone());
     loop {
-        match next.take() {
-            Some(Next::Left(node, now)) => {
-                debug_assert!(left.is_none(), "a parent left before its child was uncounted");
-                left = Some((node, now));
-            }
-            Some(Next::Orphan(node)) => orphan = Some(node),
-            None => {}
+        if left && now.is_complete() {
+            notify_complete(&node);
         }
-        if let Some(node) = orphan.take() {
-            next = collect(&node);
-        } else if let Some((node, now)) = left.take() {
-            if now.is_complete() {
-                notify_complete(&node);
-            }
-            if let Some(parent) = &node.parent {
-                // The parent has not ended: it ends after its child, which ends below at the
-                // earliest.
-                let step = parent.word.depart(CHILD);
-                // SAFETY: `step` cleared ARRIVED, so the reference that ARRIVED owned is ours.
-                left = step.left.then(|| (unsafe { NodeRef::from_raw(parent.as_ptr()) }, step.now));
-            }
-            orphan = now.is_orphaned().then_some(node);
-        } else {
-            return;
+        let parent = node.parent.as_ref();
+        // SAFETY: the step by which the node left has handed on its unit in the parent.
+        let uncounted = parent.filter(|_| left).map(|parent| unsafe { parent.depart(CHILD) });
+        let mut above = uncounted.filter(|step| step.left.is_some());
+        if now.is_orphaned()
+            && let Some(mut orphaned) = collect(&node)
+        {
+            debug_assert!(above.is_none() || orphaned.left.is_none(), "a parent left twice");
+            orphaned.left = above.and_then(|step| step.left).or(orphaned.left);
+            above = Some(orphaned);
         }
+        let (Some(parent), Some(step)) = (parent, above) else { return };
+        (left, now) = (step.left.is_some(), step.now);
+        node = step.left.unwrap_or_else(|| parent.clone());
     }
 }
 
-/// Ends an orphan if it is empty. Returns the next step.
-fn collect(node: &NodeRef) -> Option<Next> {
+/// Ends an orphan if it is empty. Returns the step of its parent, if the parent is an orphan now.
+fn collect(node: &NodeRef) -> Option<Step> {
     if !node.word.collect() {
         return None;
     }
@@ -506,16 +427,16 @@ fn collect(node: &NodeRef) -> Option<Next> {
     remove_from_parent(node)
 }
 
-/// Removes a node that has ended from its parent's list. Returns the next step.
-fn remove_from_parent(node: &NodeRef) -> Option<Next> {
+/// Removes a node that has ended from its parent's list. Returns the step of the parent, if the
+/// parent is an orphan now.
+fn remove_from_parent(node: &NodeRef) -> Option<Step> {
     let parent = node.parent.as_ref()?;
     let mut state = parent.lock();
     state.remove(node);
     // If the last holder goes at the same time, the lock orders the two threads: see
     // `release_holder`.
     // MUTANT(shutdown.remove.look): with false
-    let orphan = state.first.is_null() && parent.holders.load(Ordering::Acquire) == 0;
+    let orphan = state.children.is_empty() && parent.holders.load(Ordering::Acquire) == 0;
     drop(state);
-    let step = if orphan { parent.word.orphan() } else { None };
-    step.map(|step| orphaned(parent, step))
+    if orphan { parent.orphan() } else { None }
 }

@@ -2,7 +2,6 @@
 
 use crate::TaskId;
 use crate::shim::time::{Duration, Instant, now};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
 
@@ -14,23 +13,9 @@ pub(super) struct Origin {
     pub(super) task: Option<TaskId>,
 }
 
-/// The guards of a node that records places, by number.
-#[derive(Default)]
-pub(super) struct Registry {
-    pub(super) guards: BTreeMap<u64, Origin>,
-    last: u64,
-}
-
-impl Registry {
-    /// Adds a guard. Returns its number, which is never 0.
-    pub(super) fn add(&mut self, place: &'static Location<'static>) -> u64 {
-        self.last += 1;
-        self.guards.insert(self.last, Origin { place, made: now(), task: crate::current_id() });
-        self.last
-    }
-
-    pub(super) fn remove(&mut self, number: u64) {
-        self.guards.remove(&number);
+impl Origin {
+    pub(super) fn new(place: &'static Location<'static>, task: Option<TaskId>) -> Origin {
+        Origin { place, made: now(), task }
     }
 }
 
@@ -74,7 +59,7 @@ impl GuardReport {
 
     /// Returns an entry for each known place, the oldest first.
     ///
-    /// Tasks that were started by [`spawn_guarded`](super::Swansong::spawn_guarded) are always
+    /// Tasks that were started by [`TaskBuilder::guard`](crate::TaskBuilder::guard) are always
     /// included. Other guards are included if the root was made by
     /// [`Swansong::with_guard_report`](super::Swansong::with_guard_report), or belongs to a runtime
     /// with [`Builder::guard_report`](crate::Builder::guard_report).

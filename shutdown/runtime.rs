@@ -1,11 +1,7 @@
 //! The shutdown of a runtime.
 
-use super::joined::GuardedWork;
 use super::{Shutdown, ShutdownReport, Swansong, of_runtime};
-use crate::runtime::Handle;
-use crate::runtime::Runtime;
-use crate::runtime::SpawnError;
-use crate::runtime::Task;
+use crate::runtime::{Handle, Runtime};
 use crate::shim::time::{Duration, now};
 use std::panic::Location;
 
@@ -14,27 +10,6 @@ impl Handle {
     /// [`Runtime::swansong`].
     pub fn swansong(&self) -> Swansong {
         of_runtime(self.shared())
-    }
-
-    /// Spawns a task like [`spawn`](Handle::spawn), with a guard of the runtime's
-    /// [`swansong`](Handle::swansong). See [`Swansong::spawn_guarded`].
-    ///
-    /// # Errors
-    /// [`SpawnError`] with `f` and its guard, if the runtime has ended or is ending.
-    #[track_caller]
-    pub fn spawn_guarded<F, T>(
-        &self,
-        f: F,
-    ) -> Result<Task<T>, SpawnError<impl FnOnce() -> T + Send + 'static + use<F, T>>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        let work = GuardedWork::new(&self.swansong());
-        let guarded = work.guarded(f);
-        let task = self.spawn(move || guarded.call())?;
-        work.belongs_to(task.id(), task.cancel_handle());
-        Ok(task)
     }
 }
 
@@ -48,23 +23,6 @@ impl Runtime {
         of_runtime(self.shared())
     }
 
-    /// Spawns a task like [`spawn`](Runtime::spawn), with a guard of the runtime's
-    /// [`swansong`](Runtime::swansong). See [`Swansong::spawn_guarded`].
-    ///
-    /// # Panics
-    /// Never.
-    #[track_caller]
-    pub fn spawn_guarded<F, T>(&self, f: F) -> Task<T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        match self.handle().spawn_guarded(f) {
-            Ok(task) => task,
-            Err(_) => unreachable!("a runtime ends when it is dropped"),
-        }
-    }
-
     /// Ends the runtime gracefully, and reports which guards were late.
     ///
     /// Stops the runtime's [`swansong`](Runtime::swansong) and waits for its guards, for `grace` at
@@ -74,14 +32,19 @@ impl Runtime {
     ///
     /// Tasks without a guard are not work that must be finished: they are cancelled when the last
     /// guard is gone or the time is over. The call blocks the calling thread. A task of another
-    /// runtime parks while it waits for guards, and blocks its thread while the runtime ends.
+    /// runtime parks while it waits for guards, and blocks its thread while the runtime ends. In a
+    /// destructor that runs because the task panics, it blocks its thread all the time.
+    ///
+    /// # Cancellation
+    /// If the calling task is cancelled, the time is over at once: the remaining work is cancelled,
+    /// and this waits for it.
     ///
     /// ```
     /// use std::time::Duration;
     ///
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
     /// let swansong = rt.swansong();
-    /// let request = rt.spawn_guarded(|| 6 * 7);
+    /// let request = cygnet::task().guard(&swansong).spawn_in(&rt, || 6 * 7);
     /// rt.spawn(move || cygnet::wait(swansong.shutting_down())).detach(); // ends at the stop
     /// let report = rt.shutdown(Duration::from_secs(5));
     /// assert!(report.is_in_time());
@@ -89,7 +52,9 @@ impl Runtime {
     /// ```
     ///
     /// # Panics
-    /// If called by one of the runtime's own tasks, or inside [`no_suspend`](crate::no_suspend).
+    /// If called by one of the runtime's own tasks, or inside [`no_suspend`](crate::no_suspend). In
+    /// a destructor of such a task while it unwinds, the call returns at once, with a report that
+    /// [says so](ShutdownReport::is_given_up): the runtime goes on and is leaked.
     #[track_caller]
     pub fn shutdown(self, grace: Duration) -> ShutdownReport {
         self.shut_down_and_end(grace, None, Location::caller())
@@ -101,7 +66,7 @@ impl Runtime {
     /// tells.
     ///
     /// # Panics
-    /// If called by one of the runtime's own tasks, or inside [`no_suspend`](crate::no_suspend).
+    /// As [`shutdown`](Runtime::shutdown) does.
     #[track_caller]
     pub fn shutdown_at_most(self, grace: Duration, patience: Duration) -> ShutdownReport {
         self.shut_down_and_end(grace, Some(patience), Location::caller())
@@ -114,10 +79,11 @@ impl Runtime {
         patience: Option<Duration>,
         place: &'static Location<'static>,
     ) -> ShutdownReport {
-        // Panics if called by one of the runtime's own tasks.
-        self.may_end();
-        let mut shutdown = Shutdown::begin(self.swansong(), grace);
-        shutdown.cancel(place);
+        // Panics if called by one of the runtime's own tasks, unless that unwinds.
+        if !self.may_end() {
+            return ShutdownReport::refused(&self.swansong());
+        }
+        let shutdown = Shutdown::begin(self.swansong(), grace, place);
         let cancelled_at = now();
         let ended = self.end(patience);
         // Both waits share one patience: the guards get what the end of the runtime has left of it.

@@ -30,7 +30,6 @@ use crate::scheduler::worker::Worker;
 use crate::shim::asymmetric::{heavy, is_one_sided, light, prepare};
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::shim::{Numbers, is_simulated, processors, thread};
-use std::cell::Cell;
 use std::hint::cold_path;
 
 /// The initial value of `others`. The counter drifts up or down without bound if one thread makes
@@ -62,15 +61,9 @@ impl ThreadNumber {
     fn of_plain_thread() -> ThreadNumber {
         static NEXT: Numbers = Numbers::from(PLAIN | 1);
         crate::shim::thread_local! {
-            static NUMBER: Cell<u64> = const { Cell::new(0) };
+            static NUMBER: ThreadNumber = ThreadNumber(NEXT.take(1));
         }
-        let number = NUMBER.try_with(|number| {
-            if number.get() == 0 {
-                number.set(NEXT.take(1));
-            }
-            number.get()
-        });
-        number.map_or(ThreadNumber::NONE, ThreadNumber)
+        NUMBER.try_with(|number| *number).unwrap_or(ThreadNumber::NONE)
     }
 
     /// The number of a thread that cannot get one. It owns no slot, and differs from the 0 of a

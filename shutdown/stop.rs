@@ -7,16 +7,15 @@
 //! depth takes neither stack nor memory. Other children are done after one update under the
 //! parent's lock.
 //!
-//! The lock is released after each [`BATCH`]. A cursor into the list of children keeps the place: a
-//! child that is removed meanwhile moves the cursor on. A new child is inserted before the cursor,
-//! and finds that the parent is stopped.
+//! The lock is released after each [`BATCH`]. The children are visited from the end of the list.
+//! When a child is removed meanwhile, the last child takes its place: it was visited before, or is
+//! visited at its new place. A new child is added at the end, and finds that the parent is stopped.
 
-use super::node::{Next, Node, State, carry_out, depart};
+use super::node::{Node, State, follow};
 use super::node_ref::NodeRef;
 use super::word::{CHILD, HOLD, TOO_MANY, too_many};
 use crate::scheduler::wait::waiters::{WaitList, Wakes};
 use crate::shim::atomic::Ordering;
-use std::ptr;
 
 /// The number of children that are stopped, or waiters that are woken, per acquisition of the lock.
 const BATCH: usize = if cfg!(loom) { 1 } else { 64 };
@@ -24,37 +23,18 @@ const BATCH: usize = if cfg!(loom) { 1 } else { 64 };
 /// Stops a node and all nodes below it, unless the node is stopped already.
 pub(super) fn stop(node: &NodeRef) {
     let hold = if node.slots.is_some() { HOLD } else { 0 };
-    let Some(step) = node.word.stop(hold) else { return };
+    let Some(step) = node.stop(hold) else { return };
     node.stopped.store(true, Ordering::SeqCst);
-    if step.left {
-        // SAFETY: `step` cleared ARRIVED, so the reference that ARRIVED owned is ours.
-        let left = unsafe { NodeRef::from_raw(node.as_ptr()) };
-        carry_out(Next::Left(left, step.now));
-    }
-    let mut todo = ptr::null();
-    push(&mut todo, node.clone());
-    while let Some(node) = pop(&mut todo) {
+    follow(node, step);
+    let mut todo = Some(node.clone());
+    while let Some(node) = todo {
+        todo = node.todo.take();
         spread(&node, &mut todo);
     }
 }
 
-fn push(todo: &mut *const Node, node: NodeRef) {
-    node.todo.set(*todo);
-    *todo = node.into_raw();
-}
-
-fn pop(todo: &mut *const Node) -> Option<NodeRef> {
-    if todo.is_null() {
-        return None;
-    }
-    // SAFETY: `push` put the node on the list together with its reference.
-    let node = unsafe { NodeRef::from_raw(*todo) };
-    *todo = node.todo.get();
-    Some(node)
-}
-
 /// Visits a node that has just been stopped.
-fn spread(node: &NodeRef, todo: &mut *const Node) {
+fn spread(node: &NodeRef, todo: &mut Option<NodeRef>) {
     if let Some(slots) = &node.slots {
         let mut state = node.lock();
         state.folded = true;
@@ -63,38 +43,24 @@ fn spread(node: &NodeRef, todo: &mut *const Node) {
         if sum.cast_signed() >= TOO_MANY.cast_signed() {
             too_many();
         }
-        let step = node.word.depart(HOLD.wrapping_sub(sum));
+        // SAFETY: the stop has added HOLD, and the guards in the slots move into the word.
+        let step = unsafe { node.depart(HOLD.wrapping_sub(sum)) };
         drop(state);
-        if step.left {
-            // SAFETY: `step` cleared ARRIVED, so the reference that ARRIVED owned is ours.
-            carry_out(Next::Left(unsafe { NodeRef::from_raw(node.as_ptr()) }, step.now));
-        }
+        follow(node, step);
     }
     notify_stopped(node);
-    let mut left = 0;
-    let mut state = node.lock();
-    state.cursor = state.first;
-    loop {
-        let mut batch = BATCH;
-        while batch > 0 {
-            let this = state.cursor;
-            // SAFETY: the nodes in the list are alive while the lock is held.
-            let Some(child) = (unsafe { this.as_ref() }) else { break };
-            state.cursor = child.next_in_list();
-            left += stop_child(this, child, todo);
-            batch -= 1;
+    let (mut left, mut at) = (0, usize::MAX);
+    while at > 0 {
+        let state = node.lock();
+        let end = at.min(state.children.len());
+        at = end.saturating_sub(BATCH);
+        for child in state.children[at..end].iter().rev() {
+            left += u64::from(stop_child(child, todo));
         }
-        if batch > 0 {
-            break;
-        }
-        drop(state);
-        state = node.lock();
     }
-    drop(state);
     if left > 0 {
-        // SAFETY: `stop_child` has made `left` children leave, and this node still counts them for
-        // us.
-        unsafe { depart(node.as_ptr(), CHILD * left) };
+        // SAFETY: `stop_child` has made `left` children leave, whose units are the caller's.
+        follow(node, unsafe { node.depart(CHILD * left) });
     }
     // A node that never had a guard does not leave its parent, so no other step notifies its
     // waiters.
@@ -104,22 +70,18 @@ fn spread(node: &NodeRef, todo: &mut *const Node) {
     }
 }
 
-/// Stops a child under the lock of its parent. Returns 1 if the child has left the parent and is to
-/// be uncounted there, else 0.
-fn stop_child(this: *const Node, child: &Node, todo: &mut *const Node) -> u64 {
-    let Some(step) = child.word.stop(0) else { return 0 };
+/// Stops a child under the lock of its parent. Returns `true` if the child has left the parent and
+/// is to be uncounted there.
+fn stop_child(child: &NodeRef, todo: &mut Option<NodeRef>) -> bool {
+    let Some(step) = child.stop(0) else { return false };
     child.stopped.store(true, Ordering::SeqCst);
     if step.now.wants_visit() {
-        // SAFETY: `this` comes from `NodeRef::as_ptr`, and the nodes in the list are alive.
-        push(todo, unsafe { NodeRef::another(this) });
+        child.todo.set(todo.replace(child.clone()));
     }
-    if step.left {
-        // SAFETY: `step` cleared ARRIVED, so the reference that ARRIVED owned is ours. It is not
-        // the last one, which would free the node under the lock: the child was arrived and empty
-        // before this step, so it is no orphan, and has a holder or a child.
-        drop(unsafe { NodeRef::from_raw(this) });
-    }
-    u64::from(step.left)
+    // This drops the reference that ARRIVED owned. It is not the last one, which would free the
+    // node under the lock: the child was arrived and empty before this step, so it is no orphan,
+    // and has a holder or a child.
+    step.left.is_some()
 }
 
 /// Wakes the waiters for the stop.

@@ -3,12 +3,11 @@
 use super::guards::visit;
 use super::node_ref::NodeRef;
 use super::report::GuardReport;
-use super::waiting::ForEnd;
+use super::waiting::{END, Wait};
 use super::work::{TimeOver, Work};
 use super::{Swansong, stop};
-use crate::runtime::CancelHandle;
-use crate::runtime::{Late, shield};
-use crate::scheduler::wait::waiters::{WaitMode, enter_and};
+use crate::runtime::{CancelHandle, Late, shield};
+use crate::scheduler::wait::waiters::WaitMode;
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::time::{Duration, Instant, now};
 use crate::sync::after;
@@ -39,9 +38,24 @@ enum Limit {
     Over,
     /// The time of a shutdown of an ancestor was over.
     OverAbove,
+    /// Nothing was stopped or waited for.
+    Refused,
 }
 
 impl ShutdownReport {
+    /// The report of a shutdown of a runtime by one of its own tasks.
+    pub(super) fn refused(swansong: &Swansong) -> ShutdownReport {
+        ShutdownReport {
+            limit: Limit::Refused,
+            late: GuardReport::empty(),
+            cancelled: 0,
+            took: Duration::ZERO,
+            after: Duration::ZERO,
+            left: swansong.guard_count(),
+            given_up: true,
+        }
+    }
+
     /// Returns whether all guards were gone in time, and nothing had to be cancelled.
     ///
     /// Also returns `false` if another shutdown, of the same [`Swansong`] or of an ancestor, ran
@@ -60,9 +74,9 @@ impl ShutdownReport {
     }
 
     /// Returns the guards that [`guards_in_time_over`](ShutdownReport::guards_in_time_over) counts.
-    /// Tasks that were started by `spawn_guarded` are always named. The places of other guards are
-    /// known if the root was made by [`Swansong::with_guard_report`], or belongs to a runtime with
-    /// [`Builder::guard_report`](crate::Builder::guard_report).
+    /// Tasks with a [`TaskBuilder::guard`](crate::TaskBuilder::guard) are always named. The places
+    /// of other guards are known if the root was made by [`Swansong::with_guard_report`], or
+    /// belongs to a runtime with [`Builder::guard_report`](crate::Builder::guard_report).
     #[must_use]
     pub fn late(&self) -> &GuardReport {
         &self.late
@@ -89,7 +103,7 @@ impl ShutdownReport {
     }
 
     /// Returns whether the wait was given up, because work ignored its cancellation for longer than
-    /// the given patience.
+    /// the given patience, or because the shutdown of a runtime was called by one of its own tasks.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.given_up
@@ -125,6 +139,12 @@ impl fmt::Display for ShutdownReport {
                     "after {within:.1?} a shutdown of an ancestor had cancelled the remaining work"
                 )?;
             }
+            Limit::Refused => {
+                return write!(
+                    f,
+                    "not shut down, as one of the runtime's own tasks has called this"
+                );
+            }
         }
         match left {
             0 if self.given_up => write!(f, "; given up {after:.1?} later"),
@@ -139,8 +159,8 @@ impl fmt::Display for ShutdownReport {
 pub(crate) struct Shutdown {
     swansong: Swansong,
     start: Instant,
-    /// The time when the limit was over, and the guards that existed then.
-    late: Option<(Instant, GuardReport)>,
+    /// The end of the time, if not all guards went in time.
+    over: Option<Arc<TimeOver>>,
     cancelled: usize,
     /// The end of the time of an earlier shutdown, of this node or of an ancestor.
     earlier: Option<Arc<TimeOver>>,
@@ -148,9 +168,14 @@ pub(crate) struct Shutdown {
 
 impl Shutdown {
     /// Stops, and waits until the node is complete or the time is over. A cancelled task does not
-    /// wait.
+    /// wait, but one that unwinds does. When the time is over, cancels the remaining scopes and
+    /// tasks, and has later ones cancelled at once.
     #[track_caller]
-    pub(crate) fn begin(swansong: Swansong, grace: Duration) -> Shutdown {
+    pub(crate) fn begin(
+        swansong: Swansong,
+        grace: Duration,
+        place: &'static Location<'static>,
+    ) -> Shutdown {
         let start = now();
         stop(&swansong.node);
         let in_time = is_complete_until(&swansong.node, after(grace));
@@ -162,20 +187,17 @@ impl Shutdown {
         // A shutdown records this before it cancels, and so before its cancels can complete the
         // node.
         let earlier = swansong.node.lock().over.clone();
-        Shutdown { swansong, start, late, cancelled: 0, earlier }
+        let mut shutdown = Shutdown { swansong, start, over: None, cancelled: 0, earlier };
+        if let Some((when, late)) = late {
+            shutdown.cancel(when, late, place);
+        }
+        shutdown
     }
 
-    /// Cancels the remaining scopes and tasks, and has later ones cancelled at once.
-    pub(crate) fn cancel(&mut self, place: &'static Location<'static>) {
-        let Some((when, late)) = &self.late else { return };
+    fn cancel(&mut self, when: Instant, late: GuardReport, place: &'static Location<'static>) {
         let cause = Cause::new(Reason::GraceOver, Some(place));
-        let over = Arc::new(TimeOver {
-            cause: Arc::clone(&cause),
-            of: self.swansong.node.as_ptr().addr(),
-            when: *when,
-            late: late.clone(),
-            cancelled: AtomicUsize::new(0),
-        });
+        let (of, cancelled) = (self.swansong.node.addr(), AtomicUsize::new(0));
+        let over = Arc::new(TimeOver { cause: Arc::clone(&cause), of, when, late, cancelled });
         let mut handles: Vec<CancelHandle> = Vec::new();
         visit(&self.swansong.node, |_, state| {
             state.over.get_or_insert_with(|| Arc::clone(&over));
@@ -188,6 +210,7 @@ impl Shutdown {
         for handle in handles {
             handle.pass_on(Arc::clone(&cause));
         }
+        self.over = Some(over);
     }
 
     /// Waits for the completion, for `patience` at most. Returns whether it came.
@@ -196,7 +219,7 @@ impl Shutdown {
         match patience {
             // All guards went in time. Guards that were made after the completion are not waited
             // for.
-            _ if self.late.is_none() => true,
+            _ if self.over.is_none() => true,
             None => {
                 self.swansong.shut_down().block();
                 true
@@ -214,25 +237,21 @@ impl Shutdown {
         let end = now();
         let left =
             if self.swansong.state().is_complete() { 0 } else { self.swansong.guard_count() };
-        let earlier = self.earlier.filter(|over| over.cancelled() > 0);
-        let of_this = |over: &&Arc<TimeOver>| over.of == self.swansong.node.as_ptr().addr();
-        let same = earlier.as_ref().filter(of_this);
-        let limit = match (&self.late, &earlier) {
+        let earlier = self.earlier.as_ref().filter(|over| over.cancelled() > 0);
+        let same = earlier.filter(|over| over.of == self.swansong.node.addr());
+        let limit = match (&self.over, earlier) {
             (None, None) => Limit::Kept,
             (None, Some(_)) if same.is_none() => Limit::OverAbove,
             _ => Limit::Over,
         };
-        let late = self.late.or_else(|| {
-            let late = same.map_or_else(GuardReport::empty, |over| over.late.clone());
-            Some((earlier.as_ref()?.when.max(self.start), late))
-        });
-        let after = late.as_ref().map_or(Duration::ZERO, |(over, _)| end.duration_since(*over));
+        let over = self.over.as_ref();
+        let when = over.or(earlier).map(|over| over.when.max(self.start));
         ShutdownReport {
             limit,
-            late: late.map_or_else(GuardReport::empty, |(_, late)| late),
+            late: over.or(same).map_or_else(GuardReport::empty, |over| over.late.clone()),
             cancelled: self.cancelled + same.map_or(0, |over| over.cancelled()),
             took: end.duration_since(self.start),
-            after,
+            after: when.map_or(Duration::ZERO, |when| end.duration_since(when)),
             left,
             given_up,
         }
@@ -240,11 +259,11 @@ impl Shutdown {
 }
 
 /// Waits for the completion. Returns `false` if the time is over first, or if the calling task is
-/// cancelled.
+/// cancelled. If the calling thread unwinds, it waits all the same, and blocks: an answer before
+/// the time would have the work in progress cancelled, or given up, too early.
 #[track_caller]
 fn is_complete_until(node: &NodeRef, until: Option<Instant>) -> bool {
-    node.word.look().is_complete()
-        || enter_and(&ForEnd(&**node), 0, WaitMode::Until(until), None).is_ok()
+    Wait::<END>::new(node).block(WaitMode::Blocking(until))
 }
 
 impl Swansong {
@@ -252,8 +271,8 @@ impl Swansong {
     /// the time is over.
     ///
     /// The cancel has [`Reason::GraceOver`]. It reaches all [scopes](Swansong::scope) and [guarded
-    /// tasks](Swansong::spawn_guarded) of this and of its descendants, including any that are added
-    /// later. After the cancel, this waits for the guards without limit, as a scope does. The
+    /// tasks](crate::TaskBuilder::guard) of this and of its descendants, including any that are
+    /// added later. After the cancel, this waits for the guards without limit, as a scope does. The
     /// report names the guards that were late.
     ///
     /// The cancel does not end every guard: not one of a plain thread, of a task that ignores the
@@ -264,7 +283,9 @@ impl Swansong {
     ///
     /// # Cancellation
     /// If the calling task is cancelled, the time is over at once: the remaining work is cancelled,
-    /// and this waits for it.
+    /// and this waits for it. In a destructor that runs because the task panics, this waits as
+    /// long as it does elsewhere, and blocks the worker. Meanwhile the worker runs only descendants
+    /// of the task which no other worker can run. They may delay the end.
     ///
     /// ```
     /// use cygnet::shutdown::Swansong;
@@ -273,8 +294,8 @@ impl Swansong {
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
     /// rt.block_on(|| {
     ///     let swansong = Swansong::new();
-    ///     let good = swansong.spawn_guarded(|| "finished");
-    ///     let stuck = swansong.spawn_guarded(|| cygnet::park());
+    ///     let good = cygnet::task().guard(&swansong).spawn(|| "finished");
+    ///     let stuck = cygnet::task().guard(&swansong).spawn(|| cygnet::park());
     ///     let report = swansong.shut_down_within(Duration::from_secs(1));
     ///     assert_eq!(good.join().unwrap(), "finished");
     ///     assert!(!matches!(stuck.join(), Ok(Ok(()))));
@@ -310,8 +331,7 @@ impl Swansong {
         patience: Option<Duration>,
         place: &'static Location<'static>,
     ) -> ShutdownReport {
-        let mut shutdown = Shutdown::begin(self.clone(), grace);
-        shutdown.cancel(place);
+        let shutdown = Shutdown::begin(self.clone(), grace, place);
         let complete = shutdown.wait(patience);
         shutdown.report(!complete)
     }

@@ -7,8 +7,10 @@
 //! [`super::node`] explains what each bit means. This module has the steps. Each step is one update
 //! of the word, so exactly one thread sees that a node has left its parent.
 
+use super::node_ref::NodeRef;
 use crate::shim::abort_with;
 use crate::shim::atomic::{AtomicU64, Ordering};
+use std::mem::ManuallyDrop;
 
 /// One guard.
 pub(super) const GUARD: u64 = 1;
@@ -43,12 +45,8 @@ impl Look {
         self.0 & STOPPED != 0
     }
 
-    pub(super) fn is_empty(self) -> bool {
-        self.0 & COUNTS == 0
-    }
-
     pub(super) fn is_complete(self) -> bool {
-        self.is_stopped() && self.is_empty()
+        self.is_stopped() && self.0 & COUNTS == 0
     }
 
     pub(super) fn has_arrived(self) -> bool {
@@ -68,20 +66,20 @@ impl Look {
         self.0 & VISIT != 0
     }
 
-    /// Returns the number of guards in the word, and whether the word has a HOLD besides.
-    pub(super) fn guards(self) -> (u64, bool) {
+    /// Returns the number of guards in the word, without a HOLD.
+    pub(super) fn guards(self) -> u64 {
         let guards = self.0 & GUARDS;
-        if guards >= HOLD - TOO_MANY { (guards.wrapping_sub(HOLD), true) } else { (guards, false) }
+        if guards >= HOLD - TOO_MANY { guards.wrapping_sub(HOLD) } else { guards }
     }
 }
 
 /// The result of a step.
-#[derive(Clone, Copy)]
+#[must_use]
 pub(super) struct Step {
     pub(super) now: Look,
-    /// This step made the node leave its parent. Its unit there, and the reference that ARRIVED
-    /// owned, are now the caller's.
-    pub(super) left: bool,
+    /// `Some` if this step made the node leave its parent: the reference that ARRIVED owned. The
+    /// node's unit in the parent is now the caller's, too.
+    pub(super) left: Option<NodeRef>,
 }
 
 /// The result of an arrival.
@@ -95,13 +93,9 @@ pub(super) enum Arrival {
 }
 
 impl Word {
-    /// The word of a node without a parent. A root counts as arrived.
-    pub(super) fn of_root() -> Word {
-        Word(AtomicU64::new(ARRIVED))
-    }
-
-    pub(super) fn of_child(stopped: bool) -> Word {
-        Word(AtomicU64::new(if stopped { STOPPED } else { 0 }))
+    /// The word of a new node. A root counts as arrived.
+    pub(super) fn new(is_root: bool) -> Word {
+        Word(AtomicU64::new(if is_root { ARRIVED } else { 0 }))
     }
 
     #[inline]
@@ -144,24 +138,6 @@ impl Word {
         self.0.fetch_or(ARRIVED, Ordering::AcqRel) & ARRIVED == 0
     }
 
-    /// Subtracts units that the caller owns. Unless the step has left, the node may be freed when
-    /// this returns.
-    #[inline]
-    pub(super) fn depart(&self, units: u64) -> Step {
-        self.step(|word| Some(word.wrapping_sub(units))).expect("always")
-    }
-
-    /// Stops the node and adds `hold`. Returns `None` if the node is stopped already.
-    pub(super) fn stop(&self, hold: u64) -> Option<Step> {
-        self.step(|word| (word & STOPPED == 0).then(|| (word | STOPPED).wrapping_add(hold)))
-    }
-
-    /// Marks the node as an orphan: its last holder and its last child are gone. Returns `None` if
-    /// it is marked already.
-    pub(super) fn orphan(&self) -> Option<Step> {
-        self.step(|word| (word & ORPHANED == 0).then_some(word | ORPHANED))
-    }
-
     /// Marks an empty orphan as collected. Returns `false` if it is not empty, or if another thread
     /// was faster.
     pub(super) fn collect(&self) -> bool {
@@ -184,10 +160,34 @@ impl Word {
         // MUTANT(shutdown.visit): relaxed, split
         Look(self.0.fetch_or(VISIT, Ordering::Acquire))
     }
+}
+
+/// Steps by which a node may leave its parent.
+impl NodeRef {
+    /// Subtracts units. Unless the step has left, the node may be freed when this returns.
+    ///
+    /// # Safety
+    /// The units are the caller's.
+    #[inline]
+    pub(super) unsafe fn depart(&self, units: u64) -> Step {
+        self.step(|word| Some(word.wrapping_sub(units))).expect("always")
+    }
+
+    /// Stops the node and adds `hold`. Returns `None` if the node is stopped already.
+    pub(super) fn stop(&self, hold: u64) -> Option<Step> {
+        self.step(|word| (word & STOPPED == 0).then(|| (word | STOPPED).wrapping_add(hold)))
+    }
+
+    /// Marks the node as an orphan: its last holder and its last child are gone. Returns `None` if
+    /// it is marked already.
+    pub(super) fn orphan(&self) -> Option<Step> {
+        self.step(|word| (word & ORPHANED == 0).then_some(word | ORPHANED))
+    }
 
     #[inline]
     fn step(&self, f: impl Fn(u64) -> Option<u64>) -> Option<Step> {
-        let mut word = self.0.load(Ordering::Relaxed);
+        let at = &self.word.0;
+        let mut word = at.load(Ordering::Relaxed);
         loop {
             let mut next = f(word)?;
             let left = next & COUNTS == 0 && next & LEAVES != 0 && next & ARRIVED != 0;
@@ -195,8 +195,12 @@ impl Word {
                 next &= !ARRIVED;
             }
             // MUTANT(shutdown.step): acquire, release, split
-            match self.0.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return Some(Step { now: Look(next), left }),
+            match at.compare_exchange_weak(word, next, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => {
+                    // SAFETY: this update cleared ARRIVED, which owned a counted reference.
+                    let of_arrived = || ManuallyDrop::into_inner(unsafe { self.uncounted() });
+                    return Some(Step { now: Look(next), left: left.then(of_arrived) });
+                }
                 Err(now) => word = now,
             }
         }

@@ -1,10 +1,12 @@
 //! Running a test many times.
 
 use super::options::Options;
-use super::report::{Explored, Failed, Run};
+use super::report::{Explored, Failed};
 use super::watchdog::Watchdog;
-use crate::scheduler::simulation::{Chooser, Config, Report, Simulation};
+use crate::scheduler::simulation::{Chooser, Config, Machine, Report, Run, Simulation};
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The environment variable that selects a single run.
 const SEED: &str = "CYGNET_SIM_SEED";
@@ -36,7 +38,7 @@ pub fn explore(options: &Options, test: impl Fn()) -> Result<Explored, Box<Faile
 /// Not generic, so that it is compiled only once for all tests of a program.
 fn explore_all(options: &Options, test: &dyn Fn()) -> Result<Explored, Box<Failed>> {
     let watchdog = Watchdog::new();
-    let run = |schedule: &Schedule| schedule.run(options, &watchdog, Box::new(test));
+    let run = |schedule: &Schedule| schedule.run(options, &watchdog, None, Box::new(test));
     let mut explored = Explored::default();
     if let Ok(seed) = std::env::var(SEED) {
         let schedule = Schedule::parse(&seed);
@@ -83,7 +85,7 @@ fn explore_all(options: &Options, test: &dyn Fn()) -> Result<Explored, Box<Faile
             }
         }
     }
-    explored.complete = plans.is_empty() && !dropped;
+    explored.is_complete = plans.is_empty() && !dropped;
     Ok(explored)
 }
 
@@ -96,7 +98,7 @@ fn explore_all(options: &Options, test: &dyn Fn()) -> Result<Explored, Box<Faile
 /// If called inside another simulation or a task.
 pub fn run(seed: u64, test: impl FnOnce()) -> Result<Run, Box<Failed>> {
     let schedule = Schedule::Seed(seed);
-    let report = schedule.run(&Options::new(), &Watchdog::new(), Box::new(test));
+    let report = schedule.run(&Options::new(), &Watchdog::new(), None, Box::new(test));
     schedule.judge(report)
 }
 
@@ -107,17 +109,17 @@ impl Explored {
             failed.runs = self.runs;
             failed
         })?;
-        self.steps += run.steps();
-        self.faults += run.faults();
-        self.threads += run.threads();
+        self.steps += run.steps;
+        self.faults += run.faults;
+        self.threads += run.threads;
         // The order of the runs counts.
-        self.trace_hash = self.trace_hash.rotate_left(5) ^ run.trace_hash();
+        self.trace_hash = self.trace_hash.rotate_left(5) ^ run.trace_hash;
         Ok(())
     }
 }
 
 /// A rule for which thread runs next.
-enum Schedule {
+pub(super) enum Schedule {
     Seed(u64),
     Plan(Vec<(u64, usize)>),
 }
@@ -150,7 +152,13 @@ impl Schedule {
         }
     }
 
-    fn run(&self, options: &Options, watchdog: &Watchdog, test: Box<dyn FnOnce() + '_>) -> Report {
+    pub(super) fn run(
+        &self,
+        options: &Options,
+        watchdog: &Watchdog,
+        machine: Option<Machine>,
+        test: Box<dyn FnOnce() + '_>,
+    ) -> Report {
         watchdog.begin(self.text());
         let (seed, chooser) = match self {
             Schedule::Seed(seed) => (*seed, Chooser::random(*seed)),
@@ -158,20 +166,20 @@ impl Schedule {
         };
         let config = Config {
             seed,
-            chooser,
+            chooser: RefCell::new(chooser),
             faults: options.faults.rates,
             bug: options.bug,
             most_steps: options.most_steps,
             keeps_calls: std::env::var_os(SEED).is_some(),
-            progress: watchdog.progress(),
-            machine: None,
+            progress: Arc::clone(&watchdog.progress),
+            machine: machine.map(RefCell::new),
         };
         Simulation::run(config, test)
     }
 
-    fn judge(&self, report: Report) -> Result<Run, Box<Failed>> {
+    pub(super) fn judge(&self, report: Report) -> Result<Run, Box<Failed>> {
         if report.failure.is_none() {
-            return Ok(Run::of(&report));
+            return Ok(report.run);
         }
         Err(Box::new(Failed::of(report, self.text())))
     }

@@ -1,12 +1,11 @@
 //! A simulated machine that measures how long a program takes.
 
-use super::report::{Failed, Run};
+use super::explore::Schedule;
+use super::options::Options;
+use super::report::Failed;
 use super::watchdog::Watchdog;
-use crate::scheduler::simulation::{
-    Account, Chooser, Config, FaultRates, Place, Shape, Simulation, Tally,
-};
+use crate::scheduler::simulation::{Machine as Model, Measured, Shape};
 use std::fmt;
-use std::panic::Location;
 use std::time::Duration;
 
 /// The largest machine.
@@ -60,6 +59,7 @@ const MOST_CORES: usize = 4096;
 /// own accesses to shared data are free. Whatever [the simulation](super) does not see, the machine
 /// does not see either. A thread that sleeps for more than 292 years sleeps for ever.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Machine {
     shape: Shape,
     seed: u64,
@@ -67,14 +67,24 @@ pub struct Machine {
 }
 
 macro_rules! prices {
-    ($($(#[$attribute:meta])* $name:ident: $field:ident, $least:expr;)*) => {$(
+    ($($(#[$attribute:meta])* $name:ident: $least:expr;)*) => {$(
         $(#[$attribute])*
-        #[must_use]
         pub fn $name(mut self, price: Duration) -> Machine {
-            self.shape.$field = nanos(stringify!($name), price, $least);
+            self.shape.$name = nanos(stringify!($name), price, $least);
             self
         }
     )*};
+}
+
+setters! {
+    impl Machine;
+
+    /// Sets the seed of the library's own random choices, such as the first victim of a thief.
+    pub fn seed(seed: u64) => seed;
+
+    /// Fails a run that takes more steps than this, because it seems not to end. There is no limit
+    /// by default.
+    pub fn most_steps(most_steps: u64) => most_steps;
 }
 
 impl Machine {
@@ -82,7 +92,6 @@ impl Machine {
     ///
     /// # Panics
     /// If `cores` is 0 or greater than 4,096.
-    #[must_use]
     pub fn new(cores: usize) -> Machine {
         assert!(
             cores > 0,
@@ -92,33 +101,13 @@ impl Machine {
             cores <= MOST_CORES,
             "cygnet: a machine of {cores} cores is too large to simulate; {MOST_CORES} at most"
         );
-        let shape = Shape {
-            cores,
-            sockets: 1,
-            hit: 1,
-            update: 5,
-            near: 50,
-            far: 130,
-            fence: 8,
-            barrier: 3_000,
-            interrupt: 1_000,
-            spin: 20,
-            yields: 400,
-            clock: 20,
-            sleep: 1_000,
-            wake: 1_500,
-            wake_up: 6_000,
-            start: 20_000,
-            slice: 3_000_000,
-        };
-        Machine { shape, seed: 0, most_steps: u64::MAX }
+        Machine { shape: Shape::new(cores), seed: 0, most_steps: u64::MAX }
     }
 
     /// Divides the cores among `sockets` sockets, as evenly as possible.
     ///
     /// # Panics
     /// If `sockets` is 0 or greater than the number of cores.
-    #[must_use]
     pub fn sockets(mut self, sockets: usize) -> Machine {
         let cores = self.shape.cores;
         assert!(
@@ -129,96 +118,83 @@ impl Machine {
         self
     }
 
-    /// Sets the seed of the library's own random choices, such as the first victim of a thief.
-    #[must_use]
-    pub fn seed(self, seed: u64) -> Machine {
-        Machine { seed, ..self }
-    }
-
-    /// Fails a run that takes more steps than this, because it seems not to end. There is no limit
-    /// by default.
-    #[must_use]
-    pub fn most_steps(self, most_steps: u64) -> Machine {
-        Machine { most_steps, ..self }
-    }
-
     prices! {
         /// Sets the price of an access to a cache line that the core holds.
         ///
         /// # Panics
         /// If the price is zero, because a loop that waits for a time would never end; or if it
         /// exceeds an hour.
-        hit: hit, 1;
+        hit: 1;
         /// Sets the price of a read-modify-write of a line that the core holds.
         ///
         /// # Panics
         /// If the price exceeds an hour.
-        update: update, 0;
+        update: 0;
         /// Sets the price of moving a line from another core of the same socket.
         ///
         /// # Panics
         /// If the price exceeds an hour.
-        near: near, 0;
+        near: 0;
         /// Sets the price of moving a line from another socket.
         ///
         /// # Panics
         /// If the price exceeds an hour.
-        far: far, 0;
+        far: 0;
         /// Sets the price of a full fence.
         ///
         /// # Panics
         /// If the price exceeds an hour.
-        fence: fence, 0;
+        fence: 0;
         /// Sets the price of a barrier of all cores (`membarrier`) for its caller.
         ///
         /// # Panics
         /// If the price exceeds an hour.
-        barrier: barrier, 0;
+        barrier: 0;
         /// Sets the price of a barrier for each thread that it interrupts.
         ///
         /// # Panics
         /// If the price exceeds an hour.
-        interrupt: interrupt, 0;
+        interrupt: 0;
         /// Sets the price of a turn of a loop that waits.
         ///
         /// # Panics
         /// If the price is zero, because the loop would never end; or if it exceeds an hour.
-        spin: spin, 1;
+        spin: 1;
         /// Sets the price of a turn that offers the core to another thread.
         ///
         /// # Panics
         /// If the price is zero, because the loop would never end; or if it exceeds an hour.
-        yields: yields, 1;
+        yields: 1;
         /// Sets the price of a look at the clock.
         ///
         /// # Panics
         /// If the price exceeds an hour.
-        clock: clock, 0;
+        clock: 0;
         /// Sets the price of going to sleep.
         ///
         /// # Panics
         /// If the price exceeds an hour.
-        sleep: sleep, 0;
+        sleep: 0;
         /// Sets the price of waking a thread.
         ///
         /// # Panics
         /// If the price exceeds an hour.
-        wake: wake, 0;
+        wake: 0;
         /// Sets the delay until a woken thread runs, also one that wakes by a timer.
         ///
         /// # Panics
         /// If the price exceeds an hour.
-        wake_up: wake_up, 0;
+        wake_up: 0;
         /// Sets the delay until a started thread runs.
         ///
         /// # Panics
         /// If the price exceeds an hour.
-        start: start, 0;
+        start: 0;
         /// Sets the time for which a thread keeps its core while others wait for one.
         ///
         /// # Panics
         /// If the time is zero, because no thread would ever run; or if it exceeds an hour.
-        slice: slice, 1;
+        slice: 1;
     }
 
     /// Runs `program` once on this machine.
@@ -236,25 +212,13 @@ impl Machine {
     /// # Panics
     /// If it is called inside another simulation or inside a task.
     pub fn run(&self, program: impl FnOnce()) -> Result<Measured, Box<Failed>> {
+        let schedule = Schedule::Seed(self.seed);
+        let options = Options::new().most_steps(self.most_steps);
+        let model = Model::new(self.shape.clone());
         let watchdog = Watchdog::new();
-        let seed = self.seed.to_string();
-        watchdog.begin(seed.clone());
-        let config = Config {
-            seed: self.seed,
-            chooser: Chooser::random(self.seed),
-            faults: FaultRates::default(),
-            bug: None,
-            most_steps: self.most_steps,
-            keeps_calls: false,
-            progress: watchdog.progress(),
-            machine: Some(self.shape.clone()),
-        };
-        let mut report = Simulation::run(config, Box::new(program));
-        if report.failure.is_some() {
-            return Err(Box::new(Failed::of(report, seed)));
-        }
-        let tally = report.tally.take().expect("there was a machine");
-        Ok(Measured { run: Run::of(&report), names: report.names, tally })
+        let mut report = schedule.run(&options, &watchdog, Some(model), Box::new(program));
+        let measured = report.measured.take().expect("there is a machine");
+        schedule.judge(report).map(|_| measured)
     }
 }
 
@@ -272,156 +236,36 @@ fn nanos(name: &str, price: Duration, least: u64) -> u64 {
     nanos
 }
 
-/// The result of a run on a [`Machine`]. Its `Display` output is a table.
-#[derive(Clone, Debug)]
-pub struct Measured {
-    run: Run,
-    names: Vec<String>,
-    tally: Tally,
-}
-
-impl Measured {
-    /// Returns the steps, the threads and the whole time of the run. To time a part of the program,
-    /// read [`now`](super::now) in it.
-    #[must_use]
-    pub fn run(&self) -> Run {
-        self.run
-    }
-
-    /// Iterates over the times of the virtual threads: first the program's own, then workers and
-    /// others in the order in which they were started.
-    pub fn threads(&self) -> impl Iterator<Item = ThreadTimes<'_>> {
-        let times = self.names.iter().zip(&self.tally.accounts);
-        times.map(|(name, account)| ThreadTimes { name, account: *account })
-    }
-
-    /// Iterates over the places in the source that lost time by waiting for cache lines and
-    /// barriers, the largest loss first.
-    pub fn places(&self) -> impl Iterator<Item = LostTime> {
-        self.tally.places.iter().map(|&(location, place)| LostTime { location, place })
-    }
-
-    /// Returns how often a cache line moved between cores.
-    #[must_use]
-    pub fn moves(&self) -> u64 {
-        self.tally.moves
-    }
-
-    /// Returns how often a thread issued a barrier of all cores.
-    #[must_use]
-    pub fn barriers(&self) -> u64 {
-        self.tally.barriers
-    }
-
-    /// Returns how often a sleeping thread was woken.
-    #[must_use]
-    pub fn wakes(&self) -> u64 {
-        self.tally.wakes
-    }
-}
-
-/// The times of a virtual thread on a [`Machine`].
-#[derive(Clone, Copy, Debug)]
-pub struct ThreadTimes<'a> {
-    name: &'a str,
-    account: Account,
-}
-
-impl ThreadTimes<'_> {
-    /// Returns the thread's name. A worker has the name that its runtime gives it.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.name
-    }
-
-    /// Returns the time that the thread spent in [`compute`](super::compute).
-    #[must_use]
-    pub fn computing(&self) -> Duration {
-        Duration::from_nanos(self.account.computing)
-    }
-
-    /// Returns the time that the thread spent in the library, except for searching.
-    #[must_use]
-    pub fn working(&self) -> Duration {
-        Duration::from_nanos(self.account.working)
-    }
-
-    /// Returns the time that the thread spent searching for work.
-    #[must_use]
-    pub fn searching(&self) -> Duration {
-        Duration::from_nanos(self.account.searching)
-    }
-
-    /// Returns the time for which the thread could have run but had no core.
-    #[must_use]
-    pub fn queueing(&self) -> Duration {
-        Duration::from_nanos(self.account.queueing)
-    }
-
-    /// Returns the time for which the thread slept.
-    #[must_use]
-    pub fn sleeping(&self) -> Duration {
-        Duration::from_nanos(self.account.sleeping)
-    }
-}
-
-/// A place in the source at which threads waited for cache lines or for a barrier.
-#[derive(Clone, Copy, Debug)]
-pub struct LostTime {
-    location: &'static Location<'static>,
-    place: Place,
-}
-
-impl LostTime {
-    /// Returns the place in the source.
-    #[must_use]
-    pub fn location(&self) -> &'static Location<'static> {
-        self.location
-    }
-
-    /// Returns how often threads waited here.
-    #[must_use]
-    pub fn times(&self) -> u64 {
-        self.place.times
-    }
-
-    /// Returns how long threads waited here, in total.
-    #[must_use]
-    pub fn lost(&self) -> Duration {
-        Duration::from_nanos(self.place.lost)
-    }
-}
-
 impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let us = |time: Duration| time.as_nanos() as f64 / 1e3;
-        let (moves, barriers, wakes) = (self.moves(), self.barriers(), self.wakes());
+        let Measured { run, moves, barriers, wakes, .. } = self;
         writeln!(
             f,
             "{:.1} us; {moves} moves of cache lines, {barriers} barriers, {wakes} wakes",
-            us(self.run.time())
+            us(run.time)
         )?;
         writeln!(
             f,
             "{:<24}{:>12}{:>12}{:>12}{:>12}{:>12}  us",
             "thread", "computing", "working", "searching", "queueing", "sleeping"
         )?;
-        for thread in self.threads() {
+        for thread in &self.threads {
             write!(f, "{:<24}", thread.name)?;
             for time in [
-                thread.computing(),
-                thread.working(),
-                thread.searching(),
-                thread.queueing(),
-                thread.sleeping(),
+                thread.computing,
+                thread.working,
+                thread.searching,
+                thread.queueing,
+                thread.sleeping,
             ] {
                 write!(f, "{:>12.1}", us(time))?;
             }
             writeln!(f)?;
         }
         writeln!(f, "{:>12}{:>12}  place", "times", "lost, us")?;
-        for lost in self.places().take(12) {
-            writeln!(f, "{:>12}{:>12.1}  {}", lost.times(), us(lost.lost()), lost.location)?;
+        for lost in self.places.iter().take(12) {
+            writeln!(f, "{:>12}{:>12.1}  {}", lost.times, us(lost.lost), lost.location)?;
         }
         Ok(())
     }

@@ -75,10 +75,12 @@ mod watchdog;
 
 #[doc(hidden)]
 pub use crate::shim::Bug;
+
+pub use crate::scheduler::simulation::{LostTime, Measured, Reason, Run, ThreadTimes};
 pub use explore::{check, explore, run};
-pub use machine::{LostTime, Machine, Measured, ThreadTimes};
+pub use machine::Machine;
 pub use options::{Faults, Options};
-pub use report::{Explored, Failed, Reason, Run};
+pub use report::{Explored, Failed};
 
 use std::time::{Duration, Instant};
 

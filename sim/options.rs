@@ -1,11 +1,11 @@
 //! Options of a simulation.
 
-use crate::scheduler::simulation::FaultRates;
-use crate::shim::Bug;
+use crate::shim::{Bug, FAULTS, Fault};
 use std::ops::Range;
 
 /// Options of [`check`](super::check): a thousand seeds, unless set otherwise.
 #[derive(Clone, Debug)]
+#[must_use]
 pub struct Options {
     pub(super) seeds: Range<u64>,
     pub(super) preemptions: Option<usize>,
@@ -30,15 +30,8 @@ impl Default for Options {
 
 impl Options {
     /// The defaults: a thousand seeds, at most a million steps each, and no faults.
-    #[must_use]
     pub fn new() -> Options {
         Options::default()
-    }
-
-    /// Sets the seeds of the random runs, one run per seed.
-    #[must_use]
-    pub fn seeds(self, seeds: Range<u64>) -> Options {
-        Options { seeds, ..self }
     }
 
     /// Adds systematic runs after the random ones: each schedule with at most `preemptions`
@@ -47,48 +40,45 @@ impl Options {
     /// A preemption leaves a thread that could go on. Schedules with fewer choices come first. This
     /// is for small programs: of a thousand steps there are some thousand runs with one preemption,
     /// and a million with two.
-    #[must_use]
     pub fn preemptions(self, preemptions: usize, most_runs: usize) -> Options {
         Options { preemptions: Some(preemptions), most_runs, ..self }
     }
+}
+
+setters! {
+    impl Options;
+
+    /// Sets the seeds of the random runs, one run per seed.
+    pub fn seeds(seeds: Range<u64>) => seeds;
 
     /// Fails a run that takes more steps than this, because it seems not to end.
-    #[must_use]
-    pub fn most_steps(self, most_steps: u64) -> Options {
-        Options { most_steps, ..self }
-    }
+    pub fn most_steps(most_steps: u64) => most_steps;
 
     /// Sets the faults of each run.
-    #[must_use]
-    pub fn faults(self, faults: Faults) -> Options {
-        Options { faults, ..self }
-    }
+    pub fn faults(faults: Faults) => faults;
 
     /// Plants a fault in the library, for tests of the simulation, which must find it.
     #[doc(hidden)]
-    #[must_use]
-    pub fn bug(self, bug: Bug) -> Options {
-        Options { bug: Some(bug), ..self }
-    }
+    pub fn bug(bug: Bug) => Some(bug);
 }
 
 /// Faults, and how often each happens: a share of the times that it could happen. There are none by
 /// default.
 #[derive(Clone, Default, Debug)]
+#[must_use]
 pub struct Faults {
-    pub(super) rates: FaultRates,
+    pub(super) rates: [u16; FAULTS],
 }
 
 macro_rules! faults {
-    ($($(#[$attribute:meta])* $name:ident;)*) => {$(
+    ($($(#[$attribute:meta])* $name:ident: $fault:ident;)*) => {$(
         $(#[$attribute])*
         ///
         /// # Panics
         /// If the share is not between 0 and 1.
-        #[must_use]
         pub fn $name(mut self, share: f64) -> Faults {
             assert!((0.0..=1.0).contains(&share), "cygnet: fault rate {share} is not in 0..=1");
-            self.rates.$name = (share * f64::from(u16::MAX)) as u16;
+            self.rates[Fault::$fault as usize] = (share * f64::from(u16::MAX)) as u16;
             self
         }
     )*};
@@ -96,29 +86,28 @@ macro_rules! faults {
 
 impl Faults {
     /// No faults.
-    #[must_use]
     pub fn new() -> Faults {
         Faults::default()
     }
 
     faults! {
         /// A thief finds nothing, although there is something to steal.
-        steal;
+        steal: Steal;
         /// A parked thread wakes up without having been unparked.
-        spurious_unpark;
+        spurious_unpark: SpuriousUnpark;
         /// A woken thread goes on late, by up to a millisecond.
-        late_wake;
+        late_wake: LateWake;
         /// A thread, whether a worker or not, stalls at a step for up to ten milliseconds.
-        stall;
+        stall: Stall;
         /// There is no memory for a stack.
-        stack;
+        stack: Stack;
         /// The allocator has no memory for the records of a task. The library frees memory that it
         /// keeps for later and asks again; the second request succeeds.
-        allocation;
+        allocation: Allocation;
         /// The system refuses a thread for blocking calls: [`blocking`](crate::blocking) waits for
         /// another thread, or makes the call itself.
-        thread;
+        thread: Thread;
         /// The clock jumps forward at a step, by up to a second.
-        clock;
+        clock: Clock;
     }
 }

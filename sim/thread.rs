@@ -1,115 +1,14 @@
 //! Virtual threads of a simulation. Outside a simulation they are threads of `std`, so that a
 //! program can always use this module.
 
-use crate::shim::thread;
 use crate::shim::{Condvar, Mutex, panicking};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
-/// Spawns a thread, like [`std::thread::spawn`].
-///
-/// # Panics
-/// If the system cannot start a thread.
-pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    JoinHandle(thread::spawn(f))
-}
-
-/// A handle to a thread, to join it.
-#[derive(Debug)]
-pub struct JoinHandle<T>(thread::JoinHandle<T>);
-
-impl<T> JoinHandle<T> {
-    /// Waits for the thread to end, and returns its result.
-    ///
-    /// # Errors
-    /// The panic of the thread.
-    #[track_caller]
-    pub fn join(self) -> std::thread::Result<T> {
-        self.0.join()
-    }
-
-    /// Returns whether the thread has ended.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.0.is_finished()
-    }
-
-    /// Returns the thread, for example to wake it.
-    #[must_use]
-    pub fn thread(&self) -> Thread {
-        Thread(self.0.thread())
-    }
-}
-
-/// A handle to a thread, to wake it.
-#[derive(Clone, Debug)]
-pub struct Thread(thread::Thread);
-
-impl Thread {
-    /// Wakes the thread, like [`std::thread::Thread::unpark`].
-    #[track_caller]
-    pub fn unpark(&self) {
-        self.0.unpark();
-    }
-
-    /// Returns the thread's name, if it has one.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.0.name()
-    }
-
-    /// Returns the thread's identity.
-    #[must_use]
-    pub fn id(&self) -> ThreadId {
-        ThreadId(match &self.0 {
-            thread::Thread::Real(thread) => Id::Real(thread.id()),
-            thread::Thread::Virtual(thread) => Id::Virtual(thread.number),
-        })
-    }
-}
-
-/// The identity of a thread: unique in the process for a real thread, and in its simulation for a
-/// virtual one.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct ThreadId(Id);
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Id {
-    Real(std::thread::ThreadId),
-    Virtual(usize),
-}
-
-/// Returns the calling thread.
-#[must_use]
-pub fn current() -> Thread {
-    Thread(thread::current())
-}
-
-/// Parks the calling thread, like [`std::thread::park`].
-#[track_caller]
-pub fn park() {
-    thread::park();
-}
-
-/// Parks the calling thread for a time, like [`std::thread::park_timeout`].
-#[track_caller]
-pub fn park_timeout(time: Duration) {
-    thread::park_timeout(time);
-}
-
-/// Sleeps, like [`std::thread::sleep`].
-#[track_caller]
-pub fn sleep(time: Duration) {
-    thread::sleep(time);
-}
-
-/// Yields to other threads, like [`std::thread::yield_now`].
-#[track_caller]
-pub fn yield_now() {
-    thread::yield_now();
-}
+pub use crate::shim::thread::{
+    JoinHandle, Thread, ThreadId, current, park, park_timeout, sleep, spawn, yield_now,
+};
 
 /// Opens a scope for threads that borrow, like [`std::thread::scope`].
 ///
@@ -196,14 +95,14 @@ impl<'scope> Scope<'scope, '_> {
         // SAFETY: `scope` returns only after `member` has been dropped, and the body touches
         // nothing borrowed after that.
         let body: Box<dyn FnOnce() + Send> = unsafe { std::mem::transmute(body) };
-        let thread = thread::spawn(body);
+        let thread = spawn(body);
         ScopedJoinHandle { thread, result, running: Arc::clone(&self.running), scope: PhantomData }
     }
 }
 
 /// A handle to a thread of a scope, to join it.
 pub struct ScopedJoinHandle<'scope, T> {
-    thread: thread::JoinHandle<()>,
+    thread: JoinHandle<()>,
     result: Arc<Mutex<Option<std::thread::Result<T>>>>,
     running: Running,
     scope: PhantomData<&'scope mut &'scope ()>,
@@ -234,6 +133,6 @@ impl<T> ScopedJoinHandle<'_, T> {
     /// Returns the thread, for example to wake it.
     #[must_use]
     pub fn thread(&self) -> Thread {
-        Thread(self.thread.thread())
+        self.thread.thread()
     }
 }

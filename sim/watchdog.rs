@@ -15,7 +15,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Watches the runs from a thread of its own until it is dropped.
 pub(super) struct Watchdog {
-    progress: Arc<Progress>,
+    pub(super) progress: Arc<Progress>,
     seed: Arc<Mutex<String>>,
     /// Dropped to end the thread.
     end: Option<Sender<()>>,
@@ -41,10 +41,6 @@ impl Watchdog {
         };
         let thread = thread::Builder::new().name("cygnet-sim-watchdog".to_owned()).spawn(watch);
         Watchdog { progress, seed, end: Some(end), thread: thread.ok() }
-    }
-
-    pub(super) fn progress(&self) -> Arc<Progress> {
-        Arc::clone(&self.progress)
     }
 
     /// Tells the watchdog that a run begins, by this seed.

@@ -2,13 +2,11 @@
 
 use super::after;
 use super::errors::WaitError;
+use super::future::future;
 use crate::scheduler::wait::waiters::{WaitFuture, WaitList, WaitNode, Waitable, Wakes, enter};
 use crate::shim::{Mutex, MutexGuard, const_fn};
-use std::fmt;
 use std::panic::Location;
-use std::pin::Pin;
 use std::sync::PoisonError;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// A reusable barrier, at which a fixed number of callers wait for each other.
@@ -35,10 +33,6 @@ use std::time::{Duration, Instant};
 /// assert_eq!(leaders.into_inner(), 1);
 /// ```
 pub struct Barrier {
-    raw: RawBarrier,
-}
-
-struct RawBarrier {
     count: usize,
     queue: Mutex<WaitList>,
 }
@@ -51,7 +45,7 @@ impl Barrier {
     const_fn! {
         /// Creates a barrier for `count` callers. With 0, as with 1, no caller ever waits.
         pub const fn new(count: usize) -> Barrier {
-            Barrier { raw: RawBarrier { count, queue: Mutex::new(WaitList::new()) } }
+            Barrier { count, queue: Mutex::new(WaitList::new()) }
         }
     }
 
@@ -85,7 +79,7 @@ impl Barrier {
 
     #[track_caller]
     fn wait_until(&self, until: Option<Instant>) -> Result<BarrierPassed, WaitError> {
-        let answer = enter(&self.raw, 0, until);
+        let answer = enter(self, 0, until);
         answer.map(BarrierPassed).map_err(WaitError::of)
     }
 
@@ -93,11 +87,11 @@ impl Barrier {
     /// poll. If it is dropped before the barrier opens, it has not arrived.
     #[track_caller]
     pub fn wait_async(&self) -> BarrierWait<'_> {
-        BarrierWait { entering: WaitFuture::new(&self.raw, 0, Location::caller()) }
+        BarrierWait { wait: WaitFuture::new(self, 0, Location::caller()) }
     }
 }
 
-impl Waitable for RawBarrier {
+impl Waitable for Barrier {
     type State = WaitList;
 
     fn what(&self) -> &'static str {
@@ -105,7 +99,7 @@ impl Waitable for RawBarrier {
     }
 
     /// Other callers have already passed, because this one arrived.
-    fn stands(&self) -> bool {
+    fn stands(&self, _: &WaitNode) -> bool {
         true
     }
 
@@ -128,15 +122,7 @@ impl Waitable for RawBarrier {
     fn give_back(&self, _: &WaitNode) {}
 }
 
-impl fmt::Debug for Barrier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let waiting = self.raw.state().places();
-        f.debug_struct("Barrier")
-            .field("count", &self.raw.count)
-            .field("waiting", &waiting)
-            .finish()
-    }
-}
+debug! { impl Barrier as this { count: this.count, waiting: this.state().places() } }
 
 /// The result of passing a [`Barrier`].
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -150,32 +136,13 @@ impl BarrierPassed {
     }
 }
 
-impl fmt::Debug for BarrierPassed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BarrierPassed").field("is_leader", &self.is_leader()).finish()
+debug! { impl BarrierPassed as this { is_leader: this.is_leader() } }
+
+future! {
+    /// The future of [`Barrier::wait_async`].
+    pub struct BarrierWait<'a> {
+        wait: WaitFuture<&'a Barrier>,
     }
-}
-
-/// The future of [`Barrier::wait_async`].
-#[must_use = "futures do nothing unless they are polled"]
-pub struct BarrierWait<'a> {
-    entering: WaitFuture<&'a RawBarrier>,
-}
-
-impl Future for BarrierWait<'_> {
     type Output = BarrierPassed;
-
-    /// # Panics
-    /// If polled after it has returned `Ready`.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<BarrierPassed> {
-        // SAFETY: `entering` is pinned together with `self`, and never moved.
-        let entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
-        entering.poll(cx).map(BarrierPassed)
-    }
-}
-
-impl fmt::Debug for BarrierWait<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BarrierWait").finish_non_exhaustive()
-    }
+    |this, answer| BarrierPassed(answer)
 }

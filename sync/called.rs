@@ -15,11 +15,18 @@ pub(super) const CALL: u32 = 1;
 
 /// A primitive that calls its waiters.
 pub(super) trait Calling: Waitable {
+    /// Set in a node's token: the waiter must not be passed again.
+    const OVERDUE: u64;
+
     /// Answers a call on behalf of the waiter. Returns `true` if the waiter got what it asks for.
     fn answer(&self, waiter: &WaitNode) -> bool;
 
     /// Notes that a called waiter found nothing. If `is_overdue`, it must not be passed again.
-    fn note_passed(&self, waiter: &WaitNode, is_overdue: bool);
+    fn note_passed(&self, waiter: &WaitNode, is_overdue: bool) {
+        if is_overdue {
+            waiter.token.set(waiter.token.get() | Self::OVERDUE);
+        }
+    }
 
     /// Returns `true` if called waiters have been passed so often that they may be waiting for the
     /// caller's own worker or executor.

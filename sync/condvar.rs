@@ -9,7 +9,6 @@ use crate::scheduler::wait::waiters::{
     Turns, WaitFuture, WaitList, WaitMode, WaitNode, Waitable, Wake, Wakes, enter_and,
 };
 use crate::shim::{Mutex, MutexGuard as Lock, const_fn};
-use std::fmt;
 use std::future::poll_fn;
 use std::mem;
 use std::panic::Location;
@@ -45,10 +44,6 @@ use std::time::{Duration, Instant};
 /// });
 /// ```
 pub struct Condvar {
-    raw: RawCondvar,
-}
-
-struct RawCondvar {
     queue: Mutex<Turns>,
 }
 
@@ -60,7 +55,7 @@ impl Condvar {
     const_fn! {
         /// Creates a condition variable without waiters.
         pub const fn new() -> Condvar {
-            Condvar { raw: RawCondvar { queue: Mutex::new(Turns::new()) } }
+            Condvar { queue: Mutex::new(Turns::new()) }
         }
     }
 
@@ -131,7 +126,7 @@ impl Condvar {
             // before the mutex is locked again.
             unsafe { mutex.unlock(holder) };
         };
-        let result = enter_and(&self.raw, 0, WaitMode::Until(until), Some(&mut unlock));
+        let result = enter_and(self, 0, WaitMode::Until(until), Some(&mut unlock));
         if unlocked && !mutex.try_lock(holder) {
             let locked = mutex.lock(holder, WaitMode::Structured, false);
             debug_assert!(locked.is_ok(), "a structured wait was cut short");
@@ -145,49 +140,48 @@ impl Condvar {
     /// # Cancellation
     /// If the future is dropped, the mutex is left unlocked. A notification that the future has
     /// received alone is passed on to the next waiter.
-    pub async fn wait_async<'a, T: ?Sized>(
+    #[track_caller]
+    pub fn wait_async<'a, T: ?Sized>(
         &self,
         guard: AsyncMutexGuard<'a, T>,
-    ) -> AsyncMutexGuard<'a, T> {
-        let mutex = guard.mutex();
-        let mut guard = Some(guard);
-        let answer = {
-            let mut entering = pin!(WaitFuture::new(&self.raw, 0, Location::caller()));
-            poll_fn(|cx| {
-                let polled = entering.as_mut().poll(cx);
-                // The node has entered the queue, so the mutex can be unlocked.
-                drop(guard.take());
-                polled
-            })
-            .await
-        };
-        let notified = Notified { raw: &self.raw, answer };
-        let guard = mutex.lock_async().await;
-        mem::forget(notified);
-        guard
+    ) -> impl Future<Output = AsyncMutexGuard<'a, T>> {
+        // Not an `async fn`: reports name the line of the caller.
+        let place = Location::caller();
+        async move {
+            let mutex = guard.mutex();
+            let mut guard = Some(guard);
+            let answer = {
+                let mut entering = pin!(WaitFuture::new(self, 0, place));
+                poll_fn(|cx| {
+                    let polled = entering.as_mut().poll(cx);
+                    // The node has entered the queue, so the mutex can be unlocked.
+                    drop(guard.take());
+                    polled
+                })
+                .await
+            };
+            let notified = Notified { condvar: self, answer };
+            let guard = mutex.lock_at(place).await;
+            mem::forget(notified);
+            guard
+        }
     }
 
     /// Notifies the longest waiter that is not notified yet. Returns `true` if there was one.
     ///
     /// Does not suspend.
     pub fn notify_one(&self) -> bool {
-        self.raw.notify_one()
+        let wake = self.state().grant_one(ONE);
+        let any = wake.is_some();
+        wake.into_iter().for_each(Wake::deliver);
+        any
     }
 
     /// Notifies all present waiters.
     ///
     /// Does not suspend.
     pub fn notify_all(&self) {
-        Turns::end(&self.raw, self.raw.state(), ALL, ALL);
-    }
-}
-
-impl RawCondvar {
-    fn notify_one(&self) -> bool {
-        let wake = self.state().grant_one(ONE);
-        let any = wake.is_some();
-        wake.into_iter().for_each(Wake::deliver);
-        any
+        Turns::end(self, self.state(), ALL, ALL);
     }
 
     /// Passes on a notification that its waiter did not use.
@@ -200,17 +194,17 @@ impl RawCondvar {
 
 /// A notification that a future has received and not returned yet. Dropping this passes it on.
 struct Notified<'a> {
-    raw: &'a RawCondvar,
+    condvar: &'a Condvar,
     answer: u32,
 }
 
 impl Drop for Notified<'_> {
     fn drop(&mut self) {
-        self.raw.pass_on(self.answer);
+        self.condvar.pass_on(self.answer);
     }
 }
 
-impl Waitable for RawCondvar {
+impl Waitable for Condvar {
     type State = Turns;
 
     fn what(&self) -> &'static str {
@@ -235,15 +229,6 @@ impl Waitable for RawCondvar {
     }
 }
 
-impl Default for Condvar {
-    fn default() -> Condvar {
-        Condvar::new()
-    }
-}
+default! { impl Condvar }
 
-impl fmt::Debug for Condvar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let waiting = self.raw.state().waiters.places();
-        f.debug_struct("Condvar").field("waiting", &waiting).finish()
-    }
-}
+debug! { impl Condvar as this { waiting: this.state().waiters.places() } }

@@ -2,7 +2,6 @@
 
 use crate::runtime::Cancelled;
 use crate::scheduler::wait::interrupted::Interruption;
-use std::error::Error;
 use std::fmt;
 
 /// Why a wait ended without its result.
@@ -15,6 +14,10 @@ pub enum WaitError {
     Closed,
     /// The time limit of the wait has passed.
     TimedOut,
+    /// This many values of a [broadcast](super::broadcast()) were driven out by newer ones before
+    /// they were received. The next call goes on with the oldest value that is there. No other wait
+    /// ends with this error.
+    Lagged(u64),
 }
 
 impl WaitError {
@@ -28,20 +31,21 @@ impl WaitError {
     }
 }
 
-impl fmt::Display for WaitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WaitError::Cancelled(cancelled) => cancelled.fmt(f),
-            WaitError::Closed => f.write_str("what was waited for has been closed"),
-            WaitError::TimedOut => f.write_str("the wait timed out"),
-        }
+error! {
+    impl WaitError: |this, f| match this {
+        WaitError::Cancelled(cancelled) => cancelled.fmt(f),
+        WaitError::Closed => f.write_str("what was waited for has been closed"),
+        WaitError::TimedOut => f.write_str("the wait timed out"),
+        WaitError::Lagged(missed) => lagged(*missed, f),
     }
 }
-
-impl Error for WaitError {}
 
 impl From<Cancelled> for WaitError {
     fn from(cancelled: Cancelled) -> WaitError {
         WaitError::Cancelled(cancelled)
     }
+}
+
+pub(super) fn lagged(missed: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(f, "the receiver was too slow, and has missed {missed} values")
 }

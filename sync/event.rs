@@ -2,17 +2,15 @@
 
 use super::after;
 use super::errors::WaitError;
+use super::future::future;
 use crate::runtime::is_cancelled;
 use crate::scheduler::wait::waiters::{
     Turns, WaitFuture, WaitList, WaitNode, Waitable, Wakes, enter,
 };
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::{Mutex, MutexGuard, const_fn};
-use std::fmt;
 use std::panic::Location;
-use std::pin::Pin;
 use std::sync::PoisonError;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// The state of an event, which is also the answer to its waiters.
@@ -44,12 +42,8 @@ const CLOSED: u32 = 2;
 /// assert!(ready.is_set());
 /// ```
 pub struct Event {
-    raw: RawEvent,
-}
-
-/// The state is changed under the queue's lock, and read without it. A caller that finds the event
-/// unset takes the lock, and looks again before it enters the queue.
-pub(super) struct RawEvent {
+    /// Changed under the queue's lock, and read without it. A caller that finds the event unset
+    /// takes the lock, and looks again before it enters the queue.
     state: AtomicU32,
     queue: Mutex<Turns>,
 }
@@ -58,7 +52,7 @@ impl Event {
     const_fn! {
         /// Creates an unset event.
         pub const fn new() -> Event {
-            Event { raw: RawEvent::new() }
+            Event { state: AtomicU32::new(UNSET), queue: Mutex::new(Turns::new()) }
         }
     }
 
@@ -66,7 +60,7 @@ impl Event {
     ///
     /// Does not suspend. Costs a lock, and a wake-up for each waiter.
     pub fn set(&self) {
-        self.raw.open(SET);
+        self.open(SET);
     }
 
     /// Closes the event: all waits end, and later ones return at once. If the event is set, it
@@ -83,7 +77,7 @@ impl Event {
     /// assert_eq!(event.wait(), Err(WaitError::Closed));
     /// ```
     pub fn close(&self) {
-        self.raw.open(CLOSED);
+        self.open(CLOSED);
     }
 
     /// Resets the event if it is set and not closed, and returns `true` if so. Waiters already
@@ -91,19 +85,24 @@ impl Event {
     ///
     /// Does not suspend.
     pub fn reset(&self) -> bool {
-        self.raw.reset()
+        let _queue = self.state();
+        let before = self.state.load(Ordering::Relaxed);
+        if before == SET {
+            self.state.store(UNSET, Ordering::Relaxed);
+        }
+        before == SET
     }
 
     /// Returns `true` if the event is set. Costs a load.
     #[inline]
     pub fn is_set(&self) -> bool {
-        self.raw.state.load(Ordering::Acquire) & SET != 0
+        self.state.load(Ordering::Acquire) & SET != 0
     }
 
     /// Returns `true` if the event is closed. Costs a load.
     #[inline]
     pub fn is_closed(&self) -> bool {
-        self.raw.state.load(Ordering::Acquire) & CLOSED != 0
+        self.state.load(Ordering::Acquire) & CLOSED != 0
     }
 
     /// Waits until the event is set.
@@ -143,9 +142,9 @@ impl Event {
 
     #[track_caller]
     fn wait_until(&self, until: Option<Instant>) -> Result<(), WaitError> {
-        let answer = match self.raw.answer() {
+        let answer = match self.answer() {
             Some(answer) if !is_cancelled() => answer,
-            _ => enter(&self.raw, 0, until).map_err(WaitError::of)?,
+            _ => enter(self, 0, until).map_err(WaitError::of)?,
         };
         outcome(answer)
     }
@@ -154,19 +153,7 @@ impl Event {
     /// poll.
     #[track_caller]
     pub fn wait_async(&self) -> EventWait<'_> {
-        EventWait { entering: WaitFuture::new(&self.raw, 0, Location::caller()) }
-    }
-}
-
-fn outcome(answer: u32) -> Result<(), WaitError> {
-    if answer & SET != 0 { Ok(()) } else { Err(WaitError::Closed) }
-}
-
-impl RawEvent {
-    const_fn! {
-        pub(super) const fn new() -> RawEvent {
-            RawEvent { state: AtomicU32::new(UNSET), queue: Mutex::new(Turns::new()) }
-        }
+        EventWait { wait: WaitFuture::new(self, 0, Location::caller()) }
     }
 
     /// Returns the answer to a wait that begins now, or `None` if it has to wait.
@@ -192,18 +179,13 @@ impl RawEvent {
         // released by a `set`.
         Turns::end(self, queue, state | what, SET);
     }
-
-    pub(super) fn reset(&self) -> bool {
-        let _queue = self.state();
-        let before = self.state.load(Ordering::Relaxed);
-        if before == SET {
-            self.state.store(UNSET, Ordering::Relaxed);
-        }
-        before == SET
-    }
 }
 
-impl Waitable for RawEvent {
+fn outcome(answer: u32) -> Result<(), WaitError> {
+    if answer & SET != 0 { Ok(()) } else { Err(WaitError::Closed) }
+}
+
+impl Waitable for Event {
     type State = Turns;
 
     fn what(&self) -> &'static str {
@@ -228,45 +210,23 @@ impl Waitable for RawEvent {
     fn give_back(&self, _: &WaitNode) {}
 }
 
-impl Default for Event {
-    fn default() -> Event {
-        Event::new()
+default! { impl Event }
+
+debug! {
+    impl Event as this {
+        set: this.is_set(),
+        closed: this.is_closed(),
+        waiting: this.state().waiters.places(),
     }
 }
 
-impl fmt::Debug for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let waiting = self.raw.state().waiters.places();
-        f.debug_struct("Event")
-            .field("set", &self.is_set())
-            .field("closed", &self.is_closed())
-            .field("waiting", &waiting)
-            .finish()
+future! {
+    /// The future of [`Event::wait_async`].
+    pub struct EventWait<'a> {
+        wait: WaitFuture<&'a Event>,
     }
-}
-
-/// The future of [`Event::wait_async`].
-#[must_use = "futures do nothing unless they are polled"]
-pub struct EventWait<'a> {
-    entering: WaitFuture<&'a RawEvent>,
-}
-
-impl Future for EventWait<'_> {
     /// The result of [`Event::wait`], but never [`WaitError::Cancelled`]: the cancellation of a
     /// task does not reach the future. Dropping it ends the wait.
     type Output = Result<(), WaitError>;
-
-    /// # Panics
-    /// If polled after it has returned `Ready`.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), WaitError>> {
-        // SAFETY: `entering` is pinned together with `self`, and never moved.
-        let entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
-        entering.poll(cx).map(outcome)
-    }
-}
-
-impl fmt::Debug for EventWait<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EventWait").finish_non_exhaustive()
-    }
+    |this, answer| outcome(answer)
 }

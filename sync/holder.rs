@@ -1,7 +1,6 @@
 //! Holders of locks: a number for each task and each plain thread, and one for all futures.
 
 use crate::scheduler::cancel::is_cancelled;
-use crate::scheduler::life::scope_frame::task_of;
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::ids::fetch_ids;
 use std::cell::Cell;
@@ -24,14 +23,9 @@ impl Holder {
     #[inline(always)]
     pub(super) fn current() -> (Holder, bool) {
         if let Some(worker) = Worker::current()
-            && let node = worker.node.get()
-            && let Some(task) = task_of(node)
+            && let Some(task) = worker.task()
         {
-            // SAFETY: the node is that of the running task, or of a scope on its stack, and so is
-            // alive.
-            let cancelled = is_cancelled(unsafe { &*node });
-            // SAFETY: the running task has not ended, so its record is alive.
-            return (Holder(unsafe { task.as_ref() }.id() << 3), cancelled);
+            return (Holder(task.id() << 3), is_cancelled(worker.running_node()));
         }
         (Holder::thread(), false)
     }

@@ -3,8 +3,8 @@
 //! Each primitive can be used from a task (which leaves its worker to others while it waits), from
 //! a plain thread (which blocks) and as a future on any executor, in any mix. None belongs to a
 //! runtime. Waiters are served in order of arrival unless the type's page says otherwise. Waits do
-//! not allocate, except that the first wait of a task or thread sets up a structure that its later
-//! waits reuse: where a cancel finds the task, or the word that the thread blocks on.
+//! not allocate, except that the first attempt to wait of a task or thread sets up a structure that
+//! its later waits reuse: where a cancel finds the task, or the word that the thread blocks on.
 //!
 //! **Cancellation is total.** A wait that is cancelled, times out, or is dropped as a future leaves
 //! the primitive as if the wait had never begun. A cancelled task gets the error on entry even if
@@ -32,15 +32,20 @@
 //! | [`OnceCell`], [`Lazy`] | a value initialised once, by the first caller |
 //! | [`ring`](crate::ring) | rings with items written and read in place, in batches, by stages |
 
-// The protocols of the locks are in `raw_mutex`, `raw_rwlock` and `raw_semaphore`; `called` and
-// `passing` are shared by these, and `holder` is the task, thread or future that holds a lock.
+// The protocols of the locks are in `raw_mutex`, `raw_rwlock` and `raw_semaphore`; the latter two
+// are kinds of `counted`. All share `called` and `passing`, and `holder` is the task, thread or
+// future that holds a lock.
+// Oneshots, broadcasts and watches share `slot`.
 mod barrier;
 mod broadcast;
 mod called;
 mod channel;
 mod condvar;
+mod counted;
 mod errors;
 mod event;
+mod future;
+mod guard;
 mod holder;
 #[cfg(all(test, loom))]
 pub(crate) mod models;
@@ -53,13 +58,11 @@ mod raw_rwlock;
 mod raw_semaphore;
 mod rwlock;
 mod semaphore;
+mod slot;
 mod watch;
 
 pub use barrier::{Barrier, BarrierPassed, BarrierWait};
-pub use broadcast::{
-    BroadcastReceiver, BroadcastRecv, BroadcastRecvError, BroadcastSender, BroadcastTryRecvError,
-    broadcast,
-};
+pub use broadcast::{BroadcastReceiver, BroadcastRecv, BroadcastSender, broadcast};
 pub use channel::{
     Receiver, RecvFuture, SendError, SendFuture, Sender, TryRecvError, TrySendError, bounded,
     unbounded,

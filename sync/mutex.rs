@@ -3,6 +3,8 @@
 use super::after;
 use super::called::{Calling, EnterCalled};
 use super::errors::WaitError;
+use super::future::future;
+use super::guard::guard;
 use super::holder::Holder;
 use super::passing::gives_way;
 use super::raw_mutex::RawMutex;
@@ -13,10 +15,7 @@ use crate::shim::const_fn;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut};
 use std::panic::Location;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// A mutex for tasks, threads and futures.
@@ -207,10 +206,13 @@ impl<T: ?Sized> Mutex<T> {
     /// ```
     #[track_caller]
     pub fn lock_async(&self) -> MutexLock<'_, T> {
-        MutexLock {
-            mutex: self,
-            locking: EnterCalled::new(&self.raw, Holder::FUTURE.number(), Location::caller()),
-        }
+        self.lock_at(Location::caller())
+    }
+
+    /// Locks the mutex as a future of the caller at `place`.
+    pub(super) fn lock_at(&self, place: &'static Location<'static>) -> MutexLock<'_, T> {
+        let wait = EnterCalled::new(&self.raw, Holder::FUTURE.number(), place);
+        MutexLock { wait, mutex: self }
     }
 
     /// Returns a mutable reference to the value. No locking is needed, as the mutex is borrowed
@@ -259,24 +261,21 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
 /// task or thread that locked the mutex.
 #[must_use = "the mutex is unlocked when this is dropped"]
 pub struct MutexGuard<'a, T: ?Sized> {
-    mutex: &'a Mutex<T>,
+    lock: &'a Mutex<T>,
     holder: Holder,
     /// Makes the guard `!Send`.
     _here: PhantomData<*const ()>,
 }
 
-// SAFETY: a shared guard gives out only shared references to the value, and `T: Sync`.
-unsafe impl<T: ?Sized + Sync> Sync for MutexGuard<'_, T> {}
-
 impl<'a, T: ?Sized> MutexGuard<'a, T> {
     /// Returns the mutex and its holder.
     pub(super) fn parts(&self) -> (&'a RawMutex, Holder) {
-        (&self.mutex.raw, self.holder)
+        (&self.lock.raw, self.holder)
     }
 
     #[inline(always)]
-    fn new(mutex: &'a Mutex<T>, holder: Holder) -> MutexGuard<'a, T> {
-        MutexGuard { mutex, holder, _here: PhantomData }
+    fn new(lock: &'a Mutex<T>, holder: Holder) -> MutexGuard<'a, T> {
+        MutexGuard { lock, holder, _here: PhantomData }
     }
 }
 
@@ -284,7 +283,7 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: `holder` locked the mutex before it made this guard, and still holds it.
-        unsafe { self.mutex.raw.unlock(self.holder) };
+        unsafe { self.lock.raw.unlock(self.holder) };
     }
 }
 
@@ -292,15 +291,12 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
 /// sent to other threads.
 #[must_use = "the mutex is unlocked when this is dropped"]
 pub struct AsyncMutexGuard<'a, T: ?Sized> {
-    mutex: &'a Mutex<T>,
+    lock: &'a Mutex<T>,
 }
-
-// SAFETY: a shared guard gives out only shared references to the value, and `T: Sync`.
-unsafe impl<T: ?Sized + Sync> Sync for AsyncMutexGuard<'_, T> {}
 
 impl<'a, T: ?Sized> AsyncMutexGuard<'a, T> {
     pub(super) fn mutex(&self) -> &'a Mutex<T> {
-        self.mutex
+        self.lock
     }
 }
 
@@ -308,70 +304,19 @@ impl<T: ?Sized> Drop for AsyncMutexGuard<'_, T> {
     fn drop(&mut self) {
         // SAFETY: a future locked the mutex before it made this guard, and nothing has unlocked it
         // since.
-        unsafe { self.mutex.raw.unlock(Holder::FUTURE) };
+        unsafe { self.lock.raw.unlock(Holder::FUTURE) };
     }
 }
 
-macro_rules! guard {
-    ($guard:ident) => {
-        impl<T: ?Sized> Deref for $guard<'_, T> {
-            type Target = T;
+guard!(exclusive MutexGuard);
+guard!(exclusive AsyncMutexGuard);
 
-            #[inline]
-            fn deref(&self) -> &T {
-                // SAFETY: this guard holds the mutex, so the value is reached through this guard
-                // only.
-                unsafe { &*self.mutex.value.get() }
-            }
-        }
-
-        impl<T: ?Sized> DerefMut for $guard<'_, T> {
-            #[inline]
-            fn deref_mut(&mut self) -> &mut T {
-                // SAFETY: this guard holds the mutex, and is borrowed exclusively.
-                unsafe { &mut *self.mutex.value.get() }
-            }
-        }
-
-        impl<T: ?Sized + fmt::Debug> fmt::Debug for $guard<'_, T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                (**self).fmt(f)
-            }
-        }
-
-        impl<T: ?Sized + fmt::Display> fmt::Display for $guard<'_, T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                (**self).fmt(f)
-            }
-        }
-    };
-}
-
-guard!(MutexGuard);
-guard!(AsyncMutexGuard);
-
-/// The future of [`Mutex::lock_async`].
-#[must_use = "futures do nothing unless they are polled"]
-pub struct MutexLock<'a, T: ?Sized> {
-    mutex: &'a Mutex<T>,
-    locking: EnterCalled<'a, RawMutex>,
-}
-
-impl<'a, T: ?Sized> Future for MutexLock<'a, T> {
+future! {
+    /// The future of [`Mutex::lock_async`].
+    pub struct MutexLock<'a, T: ?Sized> {
+        wait: EnterCalled<'a, RawMutex>,
+        mutex: &'a Mutex<T>,
+    }
     type Output = AsyncMutexGuard<'a, T>;
-
-    /// # Panics
-    /// If polled after it has returned `Ready`.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<AsyncMutexGuard<'a, T>> {
-        let mutex = self.mutex;
-        // SAFETY: `locking` is pinned together with `self`, and never moved.
-        let locking = unsafe { self.map_unchecked_mut(|this| &mut this.locking) };
-        locking.poll(cx).map(|_| AsyncMutexGuard { mutex })
-    }
-}
-
-impl<T: ?Sized> fmt::Debug for MutexLock<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MutexLock").finish_non_exhaustive()
-    }
+    |this, _| AsyncMutexGuard { lock: this.mutex }
 }

@@ -102,17 +102,9 @@ impl<T> OnceCell<T> {
     }
 }
 
-impl<T> Default for OnceCell<T> {
-    fn default() -> OnceCell<T> {
-        OnceCell::new()
-    }
-}
+default! { impl<T> OnceCell<T> }
 
-impl<T: fmt::Debug> fmt::Debug for OnceCell<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("OnceCell").field(&self.get()).finish()
-    }
-}
+debug! { impl<T: fmt::Debug> OnceCell<T> as this (this.get()) }
 
 /// A value that is made at its first use, by a function stored with it.
 ///
@@ -151,8 +143,4 @@ impl<T, F: Fn() -> T> Lazy<T, F> {
     }
 }
 
-impl<T: fmt::Debug, F> fmt::Debug for Lazy<T, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Lazy").field(&self.cell.get()).finish()
-    }
-}
+debug! { impl<T: fmt::Debug, F> Lazy<T, F> as this (this.cell.get()) }

@@ -310,6 +310,8 @@ impl RawMutex {
 }
 
 impl Calling for RawMutex {
+    const OVERDUE: u64 = OVERDUE;
+
     fn answer(&self, waiter: &WaitNode) -> bool {
         self.answer_call(holder_of(waiter))
     }

@@ -2,12 +2,9 @@
 //!
 //! # The word
 //!
-//! The word is the number of free permits, the number of waiters that have been *called*, and three
-//! flags:
-//!
-//! * QUEUED: the queue is not empty, or was not a moment ago.
-//! * STRICT: the first waiter of the queue must not be passed.
-//! * SHUT: the semaphore is closed, and gives out no permits.
+//! The word (see [`counted`](super::counted)) is the number of free permits, the number of waiters
+//! that have been *called*, QUEUED, STRICT, and SHUT: the semaphore is closed, and gives out no
+//! permits.
 //!
 //! A release calls a waiter: it takes the waiter out of the queue and adds one to the called ones,
 //! but the permit stays free. The called waiter is about to run, and then tries to take the permit.
@@ -35,7 +32,7 @@
 //!
 //! The invariant: *while the queue is not empty, there are at least as many called waiters as free
 //! permits, or the queue is strict and its first waiter asks for more permits than are free.*
-//! [`is_to_be_served`] tells from a word whether the invariant may be broken.
+//! [`Kind::is_to_be_served`] tells from a word whether the invariant may be broken.
 //!
 //! Three steps may break it: permits are given back; a called waiter comes, or is cancelled on its
 //! way; a waiter leaves the queue. After each, the word that results is examined, and the queue is
@@ -46,53 +43,27 @@
 //! time; permits beyond those are handed over.
 //!
 //! Permits are taken and given back without the lock, so every other change of the word is a
-//! compare-and-swap. QUEUED, STRICT and the calls are changed under the lock only; the number of
-//! called waiters falls without it.
+//! compare-and-swap.
 //!
 //! A caller that takes one permit subtracts it first and then looks at the word. If it may not have
-//! the permit, it adds it again ([`RawSemaphore::acquire_one`]). In between the word shows one
+//! the permit, it adds it again ([`Counted::take_one`]). In between the word shows one
 //! permit less than there is, and may be below zero. A release in that interval may therefore serve
 //! no waiter. So the caller serves the queue after it has added the permit, as a release does.
-//!
-//! # Orderings
-//!
-//! Giving permits back is a release, taking them is an acquire. A hand-over is carried by the
-//! grant.
 
-use super::called::{CALL, Calling, enter_called};
-use super::passing::{CalledAt, Passes, gives_way};
-use crate::scheduler::wait::interrupted::Interruption;
-use crate::scheduler::wait::waiters::{WaitList, WaitMode, WaitNode, Waitable, Wakes};
-use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use crate::shim::time::Instant;
-use crate::shim::{Mutex, MutexGuard, const_fn};
-use crate::task::words::tree::NOBODY;
-use std::sync::PoisonError;
+use super::called::CALL;
+use super::counted::{
+    CALLED, Counted, HANDED, Kind, MOST_CALLED, ONE, OWN as SHUT, QUEUED, STRICT, WAITS, asked,
+    called,
+};
+use crate::scheduler::wait::waiters::{WaitNode, Waitable, Wakes};
+use crate::shim::atomic::Ordering;
+use crate::shim::const_fn;
 
-const QUEUED: usize = 1;
-const SHUT: usize = 2;
-const STRICT: usize = 4;
-const CALLED: usize = 8;
-/// The most waiters that are called at a time.
-const MOST_CALLED: usize = 15;
-const ONE: usize = CALLED * (MOST_CALLED + 1);
-/// Set if a waiter is queued, or has been called and has not come yet.
-const WAITS: usize = QUEUED | (CALLED * MOST_CALLED);
-
-/// Set in a node's token, beside the number of permits: the waiter is not passed again.
-const OVERDUE: u64 = 1 << 63;
-
-/// The answer of a grant that hands the permits over.
-const GRANTED: u32 = 0;
 /// The answer of a grant that gives no permits, because the semaphore is closed.
 pub(super) const CLOSED: u32 = 2;
 
-pub(super) struct RawSemaphore {
-    word: AtomicUsize,
-    passes: Passes,
-    called_at: CalledAt,
-    queue: Mutex<WaitList>,
-}
+pub(super) struct Permits;
+pub(super) type RawSemaphore = Counted<Permits>;
 
 /// Returns the number of free permits. In the word it may be below zero for a moment, when many
 /// callers come for the last permits.
@@ -100,31 +71,56 @@ fn free(word: usize) -> usize {
     (word.cast_signed() / ONE.cast_signed()).max(0).cast_unsigned()
 }
 
-fn called(word: usize) -> usize {
-    word / CALLED % (MOST_CALLED + 1)
-}
+impl Kind for Permits {
+    const WHAT: &'static str = "permits of a semaphore";
+    const ENTRY: usize = ONE.wrapping_neg();
+    const OVERLAPS: bool = false;
 
-/// Returns `true` if there may be waiters to serve.
-fn is_to_be_served(word: usize) -> bool {
-    let strict = word & STRICT != 0 && free(word) > 0;
-    word & QUEUED != 0 && (strict || called(word) < free(word))
-}
+    #[inline(always)]
+    fn taken(word: usize, permits: u64) -> Option<usize> {
+        let permits = permits as usize;
+        (word & SHUT == 0 && free(word) >= permits).then(|| word.wrapping_sub(permits * ONE))
+    }
 
-/// Returns the word with `permits` more, or `None` if there is no room for them.
-#[inline(always)]
-fn add(word: usize, permits: usize) -> Option<usize> {
-    let room = RawSemaphore::MOST.checked_sub(free(word))?;
-    (permits <= room).then(|| word.wrapping_add(permits * ONE))
-}
+    /// Permits are handed over to a waiter that is not passed. If no more waiters can be called,
+    /// the permits that the called ones leave over are handed over too.
+    fn answer_at(word: usize, first: &WaitNode) -> Option<(u32, usize)> {
+        if word & SHUT != 0 {
+            return Some((CLOSED, word));
+        }
+        let (strict, called) = (Self::is_strict(first), called(word));
+        let kept = if strict { 0 } else { called };
+        if strict || called == MOST_CALLED {
+            let enough = free(word) >= asked(first) as usize + kept;
+            return if enough { Some((HANDED, Self::taken(word, asked(first))?)) } else { None };
+        }
+        (called < free(word)).then(|| (CALL, word.wrapping_add(CALLED)))
+    }
 
-fn permits_of(node: &WaitNode) -> usize {
-    (node.token.get() & !OVERDUE) as usize
-}
+    fn refused(word: usize) -> Option<u32> {
+        (word & SHUT != 0).then_some(CLOSED)
+    }
 
-/// Returns `true` if a waiter must not be passed while it is the first.
-fn is_strict(node: &WaitNode) -> bool {
-    // It asks for several permits, or is overdue.
-    node.token.get() > 1
+    /// A waiter is not passed if it asks for several permits, or is overdue.
+    fn is_strict(node: &WaitNode) -> bool {
+        node.token.get() > 1
+    }
+
+    fn is_to_be_served(word: usize) -> bool {
+        let strict = word & STRICT != 0 && free(word) > 0;
+        word & QUEUED != 0 && (strict || called(word) < free(word))
+    }
+
+    #[inline(always)]
+    fn is_short(word: usize) -> bool {
+        free(word) <= called(word)
+    }
+
+    fn give_back(from: &RawSemaphore, permits: u64) {
+        // If permits were added meanwhile, up to the maximum, there is no room for these. They are
+        // lost then, as in the drop of a `Permit`.
+        from.release(permits as usize);
+    }
 }
 
 impl RawSemaphore {
@@ -134,12 +130,7 @@ impl RawSemaphore {
     const_fn! {
         /// Creates a semaphore with at most `MOST` permits.
         pub(super) const fn new(permits: usize) -> RawSemaphore {
-            RawSemaphore {
-                word: AtomicUsize::new(permits * ONE),
-                passes: Passes::from(AtomicU32::new(0)),
-                called_at: CalledAt::from(AtomicU8::new(NOBODY as u8)),
-                queue: Mutex::new(WaitList::new()),
-            }
+            Counted::with_word(permits * ONE)
         }
     }
 
@@ -149,74 +140,6 @@ impl RawSemaphore {
 
     pub(super) fn is_closed(&self) -> bool {
         self.word.load(Ordering::Acquire) & SHUT != 0
-    }
-
-    /// Returns `true` if the called waiters need all free permits, and have been passed so often
-    /// that they may be waiting for the caller's own worker or executor.
-    fn is_hogged_at(&self, word: usize) -> bool {
-        let are_on_their_way = called(word) > 0 && free(word) <= called(word);
-        are_on_their_way && self.passes.are_many() && self.called_at.may_be_here()
-    }
-
-    /// Takes `permits` permits if they are free, ahead of the waiters. Fails if the semaphore is
-    /// closed or the queue is strict.
-    #[inline]
-    pub(super) fn try_acquire(&self, permits: usize) -> bool {
-        let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            // A caller that asks for no permits passes no waiter.
-            if word & SHUT != 0 || permits > 0 && word & STRICT != 0 || free(word) < permits {
-                return false;
-            }
-            let new = word.wrapping_sub(permits * ONE);
-            // MUTANT(semaphore.acquire): relaxed, split
-            match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-    }
-
-    /// Takes one permit, like [`try_acquire`](RawSemaphore::try_acquire), but by a single update. A
-    /// compare-and-swap would have to be repeated if many callers come at once. For callers that
-    /// wait if this fails. Until a failed attempt has given the permit back, it looks taken to
-    /// others.
-    #[inline]
-    pub(super) fn acquire_one(&self) -> bool {
-        // MUTANT(semaphore.acquire_one): relaxed, split
-        let word = self.word.fetch_sub(ONE, Ordering::Acquire);
-        let got = word & (SHUT | STRICT) == 0 && free(word) > 0 && !self.is_hogged_at(word);
-        if !got {
-            self.take_back();
-        }
-        got
-    }
-
-    /// Gives back the permit of a failed attempt. Meanwhile others may have found too few permits,
-    /// and so left the waiters to this caller.
-    #[cold]
-    #[inline(never)]
-    fn take_back(&self) {
-        // MUTANT(semaphore.take_back): split
-        let word = self.word.fetch_add(ONE, Ordering::Relaxed).wrapping_add(ONE);
-        // MUTANT(semaphore.take_back.look): false
-        if is_to_be_served(word) {
-            self.serve_queue(false);
-        }
-    }
-
-    /// Replaces the word by `to(word)`, and returns the old and the new one. If `to` returns
-    /// `None`, the word stays as it is.
-    fn change(&self, to: impl Fn(usize) -> Option<usize>) -> Option<(usize, usize)> {
-        let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            let new = to(word)?;
-            // MUTANT(semaphore.change): relaxed, split
-            match self.word.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return Some((word, new)),
-                Err(now) => word = now,
-            }
-        }
     }
 
     /// Adds permits, and serves the waiters. Returns `false`, and adds none, if there would be more
@@ -235,7 +158,10 @@ impl RawSemaphore {
     }
 
     fn release_many(&self, permits: usize) -> bool {
-        let added = self.change(|word| add(word, permits));
+        let added = self.change(|word| {
+            let room = RawSemaphore::MOST.checked_sub(free(word))?;
+            (permits <= room).then(|| word.wrapping_add(permits * ONE))
+        });
         added.is_some_and(|(_, word)| word & WAITS == 0 || self.released(word))
     }
 
@@ -246,118 +172,11 @@ impl RawSemaphore {
             self.word.fetch_sub(ONE, Ordering::Relaxed);
             return false;
         }
-        if is_to_be_served(word) {
-            self.serve_queue(false);
-            return true;
-        }
-        if self.passes.count(false) {
-            self.serve_queue(true);
+        let is_to_be_served = Permits::is_to_be_served(word);
+        if is_to_be_served || self.passes.count(false) {
+            self.serve_queue(!is_to_be_served);
         }
         true
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn serve_queue(&self, hands_over: bool) {
-        let mut wakes = Wakes::default();
-        let mut queue = self.state();
-        if hands_over
-            && let Some(first) = queue.first()
-            && !(called(self.word.load(Ordering::Relaxed)) > 0 && self.called_at.is_where(first))
-        {
-            first.token.set(first.token.get() | OVERDUE);
-        }
-        self.serve(&mut queue, &mut wakes);
-        drop(queue);
-        wakes.deliver();
-    }
-
-    /// Calls waiters from the front of the queue, or hands over to them. Called under the queue's
-    /// lock.
-    fn serve(&self, queue: &mut WaitList, wakes: &mut Wakes) {
-        loop {
-            while let Some(answer) = self.answer_first(queue) {
-                queue.grant_first(answer).into_iter().for_each(|wake| wakes.add(wake));
-            }
-            let flags = match queue.first() {
-                None => 0,
-                Some(first) if is_strict(first) => QUEUED | STRICT,
-                Some(_) => QUEUED,
-            };
-            let (_, new) = self
-                .change(|word| Some(word & !(QUEUED | STRICT) | flags))
-                .expect("the closure always returns a word");
-            // Permits may have come meanwhile, from releases that saw the old flags.
-            let asked = queue.first().map_or(0, permits_of);
-            if !is_to_be_served(new) || new & STRICT != 0 && free(new) < asked {
-                return;
-            }
-        }
-    }
-
-    /// Answers the first waiter, if that is possible now: takes its permits, or counts a call in
-    /// the word.
-    fn answer_first(&self, queue: &WaitList) -> Option<u32> {
-        let first = queue.first()?;
-        if self.is_closed() {
-            return Some(CLOSED);
-        }
-        let asked = permits_of(first);
-        let kept = |word| if is_strict(first) { 0 } else { called(word) };
-        // Permits are handed over to a waiter that is not passed. If no more waiters can be called,
-        // the permits that the called ones leave over are handed over too.
-        let take = |word| {
-            let hands_over = is_strict(first) || called(word) == MOST_CALLED;
-            let enough = free(word) >= asked + kept(word);
-            (hands_over && enough).then(|| word.wrapping_sub(asked * ONE))
-        };
-        if self.change(take).is_some() {
-            return Some(GRANTED);
-        }
-        let call = |word| {
-            let may_be_called = !is_strict(first) && called(word) < free(word).min(MOST_CALLED);
-            may_be_called.then(|| word.wrapping_add(CALLED))
-        };
-        let (before, _) = self.change(call)?;
-        self.passes.reset();
-        self.called_at.call(first, called(before) > 0);
-        Some(CALL)
-    }
-
-    /// Answers a call: takes the one permit that the called waiter asks for. Returns `true` if a
-    /// permit was free, and the semaphore is not closed.
-    pub(super) fn answer_call(&self) -> bool {
-        let takes = |word: usize| word & SHUT == 0 && free(word) > 0;
-        self.come_back(|word| if takes(word) { word.wrapping_sub(ONE) } else { word })
-    }
-
-    /// Ends the call of a waiter that has come or given up, and applies `to` to the word in the
-    /// same step. Returns `true` if `to` changed the word.
-    fn come_back(&self, to: impl Fn(usize) -> usize) -> bool {
-        let (before, new) = self
-            .change(|word| Some(to(word).wrapping_sub(CALLED)))
-            .expect("the closure always returns a word");
-        self.passes.reset();
-        // MUTANT(semaphore.come_back): false
-        if is_to_be_served(new) {
-            self.serve_queue(false);
-        }
-        new.wrapping_add(CALLED) != before
-    }
-
-    /// Waits for `permits` permits. Returns `false` if the semaphore is closed.
-    ///
-    /// # Errors
-    /// Same as [`enter_called`].
-    #[cold]
-    #[inline(never)]
-    #[track_caller]
-    pub(super) fn acquire(
-        &self,
-        permits: usize,
-        until: Option<Instant>,
-    ) -> Result<bool, Interruption> {
-        enter_called(self, permits as u64, WaitMode::Until(until)).map(|answer| answer != CLOSED)
     }
 
     /// Closes the semaphore: no caller gets permits from now on.
@@ -369,80 +188,5 @@ impl RawSemaphore {
         self.serve(&mut queue, &mut wakes);
         drop(queue);
         wakes.deliver();
-    }
-}
-
-impl Calling for RawSemaphore {
-    fn answer(&self, _: &WaitNode) -> bool {
-        self.answer_call()
-    }
-
-    fn note_passed(&self, waiter: &WaitNode, is_overdue: bool) {
-        let mark = if is_overdue { OVERDUE } else { 0 };
-        waiter.token.set(waiter.token.get() | mark);
-    }
-
-    fn is_hogged(&self) -> bool {
-        self.is_hogged_at(self.word.load(Ordering::Relaxed))
-    }
-}
-
-impl Waitable for RawSemaphore {
-    type State = WaitList;
-
-    fn what(&self) -> &'static str {
-        "permits of a semaphore"
-    }
-
-    fn state(&self) -> MutexGuard<'_, WaitList> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn waiters(state: &mut WaitList) -> &mut WaitList {
-        state
-    }
-
-    fn try_enter(&self, queue: &mut WaitList, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        let (asked, returns) = (permits_of(node), self.comes_back(node));
-        let becomes_first = returns || queue.is_empty();
-        let flags = if becomes_first && is_strict(node) { QUEUED | STRICT } else { QUEUED };
-        let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            let hogs = self.is_hogged_at(word) && gives_way();
-            let may_pass = returns || word & STRICT == 0 && !hogs;
-            let (new, answer) = match word {
-                _ if word & SHUT != 0 => return Some(CLOSED),
-                _ if asked == 0 => return Some(GRANTED),
-                _ if may_pass && free(word) >= asked => {
-                    (word.wrapping_sub(asked * ONE), Some(GRANTED))
-                }
-                _ => (word | flags, None),
-            };
-            // MUTANT(semaphore.enter): relaxed, split
-            match self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return answer,
-                Err(now) => word = now,
-            }
-        }
-    }
-
-    fn comes_back(&self, node: &WaitNode) -> bool {
-        node.answer() == CALL
-    }
-
-    fn left(&self, queue: &mut WaitList, wakes: &mut Wakes) {
-        // Permits that were too few for the waiter that has left may be enough for the next.
-        // MUTANT(semaphore.left): skip
-        self.serve(queue, wakes);
-    }
-
-    fn give_back(&self, node: &WaitNode) {
-        match node.answer() {
-            // If permits were added meanwhile, up to the maximum, there is no room for these. They
-            // are lost then, as in the drop of a `Permit`.
-            GRANTED => drop(self.release(permits_of(node))),
-            CALL => drop(self.come_back(|word| word)),
-            _ => {}
-        }
     }
 }

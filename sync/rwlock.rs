@@ -3,6 +3,8 @@
 use super::after;
 use super::called::EnterCalled;
 use super::errors::WaitError;
+use super::future::future;
+use super::guard::guard;
 use super::holder::Holder;
 use super::raw_rwlock::{READ, RawRwLock, WRITE};
 use crate::runtime::Cancelled;
@@ -11,14 +13,10 @@ use crate::scheduler::wait::waiters::Waitable;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::const_fn;
 use std::cell::UnsafeCell;
-use std::fmt;
 use std::marker::PhantomData;
-use std::mem;
-use std::ops::{Deref, DerefMut};
 use std::panic::Location;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
+use std::{fmt, mem};
 
 /// A reader-writer lock for tasks, threads and futures: many readers or one writer.
 ///
@@ -45,7 +43,7 @@ use std::time::{Duration, Instant};
 /// });
 /// assert_eq!(prices.into_inner(), [1, 2, 3, 4]);
 /// ```
-#[repr(C)] // see `RawRwLock`
+#[repr(C)] // see `Counted`
 pub struct RwLock<T: ?Sized> {
     raw: RawRwLock,
     /// The writer's number; 0 if there is no writer, or if it has not stored its number yet.
@@ -159,7 +157,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Does not suspend, and ignores cancellation.
     #[inline]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
-        self.raw.try_lock(READ).then(|| RwLockReadGuard::new(self))
+        self.raw.try_take(READ).then(|| RwLockReadGuard::new(self))
     }
 
     /// Locks for writing if that is possible now, ahead of the waiters. Fails if a reader or a
@@ -168,7 +166,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Does not suspend, and ignores cancellation.
     #[inline]
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
-        self.raw.try_lock(WRITE).then(|| self.write_guard(Holder::current().0))
+        self.raw.try_take(WRITE).then(|| self.write_guard(Holder::current().0))
     }
 
     #[inline(always)]
@@ -176,7 +174,7 @@ impl<T: ?Sized> RwLock<T> {
     fn enter(&self, what: u64, until: Option<Instant>) -> Result<Holder, Interruption> {
         let (holder, cancelled) = Holder::current();
         let at_once = || match what {
-            READ => self.raw.read(),
+            READ => self.raw.take_one(),
             _ => self.raw.write(),
         };
         if cancelled || !at_once() && !self.raw.spin(what) {
@@ -194,7 +192,7 @@ impl<T: ?Sized> RwLock<T> {
             !(writes && Holder::caller_may_be_told()),
             "cygnet: {holder:?} would wait for itself: it already writes in this RwLock, and must drop its guard first"
         );
-        self.raw.lock(what, until)
+        self.raw.wait(what, until).map(|_| ())
     }
 
     fn write_guard(&self, holder: Holder) -> RwLockWriteGuard<'_, T> {
@@ -205,13 +203,13 @@ impl<T: ?Sized> RwLock<T> {
     /// Locks for reading as a future, on any executor. The guard may be sent to another thread.
     #[track_caller]
     pub fn read_async(&self) -> RwLockRead<'_, T> {
-        RwLockRead { lock: self, locking: EnterCalled::new(&self.raw, READ, Location::caller()) }
+        RwLockRead { wait: EnterCalled::new(&self.raw, READ, Location::caller()), lock: self }
     }
 
     /// Locks for writing as a future, on any executor. The guard may be sent to another thread.
     #[track_caller]
     pub fn write_async(&self) -> RwLockWrite<'_, T> {
-        RwLockWrite { lock: self, locking: EnterCalled::new(&self.raw, WRITE, Location::caller()) }
+        RwLockWrite { wait: EnterCalled::new(&self.raw, WRITE, Location::caller()), lock: self }
     }
 
     /// Returns a mutable reference to the value. No locking is needed, as the lock is borrowed
@@ -253,17 +251,16 @@ impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     }
 }
 
-macro_rules! guard {
-    ($guard:ident, $what:expr, $send:ty, $about:literal) => {
-        #[doc = $about]
+macro_rules! side {
+    ($(#[$about:meta])* $how:ident $guard:ident, $what:expr, $send:ty) => {
+        $(#[$about])*
         #[must_use = "the lock is left when this is dropped"]
         pub struct $guard<'a, T: ?Sized> {
             lock: &'a RwLock<T>,
             _send: PhantomData<$send>,
         }
 
-        // SAFETY: a shared guard gives out only shared references to the value, and `T: Sync`.
-        unsafe impl<T: ?Sized + Sync> Sync for $guard<'_, T> {}
+        guard!($how $guard);
 
         impl<'a, T: ?Sized> $guard<'a, T> {
             #[inline(always)]
@@ -283,42 +280,11 @@ macro_rules! guard {
                 unsafe { self.lock.raw.unlock($what) };
             }
         }
-
-        impl<T: ?Sized> Deref for $guard<'_, T> {
-            type Target = T;
-
-            #[inline]
-            fn deref(&self) -> &T {
-                // SAFETY: while this guard exists, no other guard writes the value.
-                unsafe { &*self.lock.value.get() }
-            }
-        }
-
-        impl<T: ?Sized + fmt::Debug> fmt::Debug for $guard<'_, T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                (**self).fmt(f)
-            }
-        }
-
-        impl<T: ?Sized + fmt::Display> fmt::Display for $guard<'_, T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                (**self).fmt(f)
-            }
-        }
     };
 }
 
 macro_rules! writes {
     ($guard:ident, $reader:ident) => {
-        impl<T: ?Sized> DerefMut for $guard<'_, T> {
-            #[inline]
-            fn deref_mut(&mut self) -> &mut T {
-                // SAFETY: a write guard excludes all other guards, and this one is borrowed
-                // exclusively.
-                unsafe { &mut *self.lock.value.get() }
-            }
-        }
-
         impl<'a, T: ?Sized> $guard<'a, T> {
             /// Turns the write guard into a read guard without unlocking, so that no writer comes
             /// in between. Other readers may enter from now on.
@@ -335,70 +301,44 @@ macro_rules! writes {
 }
 
 // A guard is `Send` unless its marker type prevents it.
-guard!(
-    RwLockReadGuard,
-    READ,
-    *const (),
-    "A guard for reading an [`RwLock`]. It stays with the task or thread that locked."
-);
-guard!(
-    RwLockWriteGuard,
-    WRITE,
-    *const (),
-    "A guard for writing an [`RwLock`]. It stays with the task or thread that locked."
-);
-guard!(
-    AsyncRwLockReadGuard,
-    READ,
-    (),
-    "A future's guard for reading an [`RwLock`]. It may be sent to other threads."
-);
-guard!(
-    AsyncRwLockWriteGuard,
-    WRITE,
-    (),
-    "A future's guard for writing an [`RwLock`]. It may be sent to other threads."
-);
+side! {
+    /// A guard for reading an [`RwLock`]. It stays with the task or thread that locked.
+    shared RwLockReadGuard, READ, *const ()
+}
+side! {
+    /// A guard for writing an [`RwLock`]. It stays with the task or thread that locked.
+    exclusive RwLockWriteGuard, WRITE, *const ()
+}
+side! {
+    /// A future's guard for reading an [`RwLock`]. It may be sent to other threads.
+    shared AsyncRwLockReadGuard, READ, ()
+}
+side! {
+    /// A future's guard for writing an [`RwLock`]. It may be sent to other threads.
+    exclusive AsyncRwLockWriteGuard, WRITE, ()
+}
 writes!(RwLockWriteGuard, RwLockReadGuard);
 writes!(AsyncRwLockWriteGuard, AsyncRwLockReadGuard);
 
-macro_rules! future {
-    ($future:ident, $guard:ident, $about:literal, $entered:expr) => {
-        #[doc = $about]
-        #[must_use = "futures do nothing unless they are polled"]
-        pub struct $future<'a, T: ?Sized> {
-            lock: &'a RwLock<T>,
-            locking: EnterCalled<'a, RawRwLock>,
-        }
-
-        impl<'a, T: ?Sized> Future for $future<'a, T> {
-            type Output = $guard<'a, T>;
-
-            /// # Panics
-            /// If polled after it has returned `Ready`.
-            fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<$guard<'a, T>> {
-                let lock = self.lock;
-                // SAFETY: `locking` is pinned together with `self`, and never moved.
-                let locking = unsafe { self.map_unchecked_mut(|this| &mut this.locking) };
-                locking.poll(cx).map(|_| {
-                    $entered(lock);
-                    $guard::new(lock)
-                })
-            }
-        }
-
-        impl<T: ?Sized> fmt::Debug for $future<'_, T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($future)).finish_non_exhaustive()
-            }
-        }
-    };
+future! {
+    /// The future of [`RwLock::read_async`].
+    pub struct RwLockRead<'a, T: ?Sized> {
+        wait: EnterCalled<'a, RawRwLock>,
+        lock: &'a RwLock<T>,
+    }
+    type Output = AsyncRwLockReadGuard<'a, T>;
+    |this, _| AsyncRwLockReadGuard::new(this.lock)
 }
 
-future!(RwLockRead, AsyncRwLockReadGuard, "The future of [`RwLock::read_async`].", |_| ());
-future!(
-    RwLockWrite,
-    AsyncRwLockWriteGuard,
-    "The future of [`RwLock::write_async`].",
-    |lock: &RwLock<T>| lock.writer.store(Holder::FUTURE.number(), Ordering::Relaxed)
-);
+future! {
+    /// The future of [`RwLock::write_async`].
+    pub struct RwLockWrite<'a, T: ?Sized> {
+        wait: EnterCalled<'a, RawRwLock>,
+        lock: &'a RwLock<T>,
+    }
+    type Output = AsyncRwLockWriteGuard<'a, T>;
+    |this, _| {
+        this.lock.writer.store(Holder::FUTURE.number(), Ordering::Relaxed);
+        AsyncRwLockWriteGuard::new(this.lock)
+    }
+}

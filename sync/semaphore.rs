@@ -3,15 +3,13 @@
 use super::after;
 use super::called::EnterCalled;
 use super::errors::WaitError;
+use super::future::future;
 use super::raw_semaphore::{CLOSED, RawSemaphore};
 use crate::runtime::is_cancelled;
 use crate::scheduler::wait::waiters::Waitable;
 use crate::shim::const_fn;
-use std::fmt;
 use std::mem;
 use std::panic::Location;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// A counting semaphore, for tasks, threads and futures.
@@ -122,12 +120,12 @@ impl Semaphore {
     fn take(&self, permits: usize, until: Option<Instant>) -> Result<Permit<'_>, WaitError> {
         check(permits);
         let at_once = || match permits {
-            1 => self.raw.acquire_one(),
-            _ => self.raw.try_acquire(permits),
+            1 => self.raw.take_one(),
+            _ => self.raw.try_take(permits as u64),
         };
         if is_cancelled() || !at_once() {
-            let got = self.raw.acquire(permits, until).map_err(WaitError::of)?;
-            if !got {
+            let answer = self.raw.wait(permits as u64, until).map_err(WaitError::of)?;
+            if answer == CLOSED {
                 return Err(WaitError::Closed);
             }
         }
@@ -150,7 +148,7 @@ impl Semaphore {
     #[track_caller]
     pub fn try_acquire_many(&self, permits: usize) -> Option<Permit<'_>> {
         check(permits);
-        self.raw.try_acquire(permits).then(|| Permit { semaphore: self, permits })
+        self.raw.try_take(permits as u64).then(|| Permit { semaphore: self, permits })
     }
 
     /// Acquires `permits` permits as a future, on any executor. The future asks for them at its
@@ -161,8 +159,8 @@ impl Semaphore {
     #[track_caller]
     pub fn acquire_async(&self, permits: usize) -> SemaphoreAcquire<'_> {
         check(permits);
-        let acquiring = EnterCalled::new(&self.raw, permits as u64, Location::caller());
-        SemaphoreAcquire { semaphore: self, permits, acquiring }
+        let wait = EnterCalled::new(&self.raw, permits as u64, Location::caller());
+        SemaphoreAcquire { wait, semaphore: self, permits }
     }
 
     /// Adds permits, and serves the waiters.
@@ -202,14 +200,11 @@ fn check(permits: usize) {
     );
 }
 
-impl fmt::Debug for Semaphore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let waiting = self.raw.state().places();
-        f.debug_struct("Semaphore")
-            .field("available", &self.available_permits())
-            .field("closed", &self.is_closed())
-            .field("waiting", &waiting)
-            .finish()
+debug! {
+    impl Semaphore as this {
+        available: this.available_permits(),
+        closed: this.is_closed(),
+        waiting: this.raw.state().places(),
     }
 }
 
@@ -241,39 +236,19 @@ impl Drop for Permit<'_> {
     }
 }
 
-impl fmt::Debug for Permit<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Permit").field(&self.permits).finish()
+debug! { impl Permit<'_> as this (this.permits) }
+
+future! {
+    /// The future of [`Semaphore::acquire_async`].
+    pub struct SemaphoreAcquire<'a> {
+        wait: EnterCalled<'a, RawSemaphore>,
+        semaphore: &'a Semaphore,
+        permits: usize,
     }
-}
-
-/// The future of [`Semaphore::acquire_async`].
-#[must_use = "futures do nothing unless they are polled"]
-pub struct SemaphoreAcquire<'a> {
-    semaphore: &'a Semaphore,
-    permits: usize,
-    acquiring: EnterCalled<'a, RawSemaphore>,
-}
-
-impl<'a> Future for SemaphoreAcquire<'a> {
     /// The only error is [`WaitError::Closed`].
     type Output = Result<Permit<'a>, WaitError>;
-
-    /// # Panics
-    /// If polled after it has returned `Ready`.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Permit<'a>, WaitError>> {
-        let (semaphore, permits) = (self.semaphore, self.permits);
-        // SAFETY: `acquiring` is pinned together with `self`, and never moved.
-        let acquiring = unsafe { self.map_unchecked_mut(|this| &mut this.acquiring) };
-        acquiring.poll(cx).map(|answer| match answer {
-            CLOSED => Err(WaitError::Closed),
-            _ => Ok(Permit { semaphore, permits }),
-        })
-    }
-}
-
-impl fmt::Debug for SemaphoreAcquire<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SemaphoreAcquire").field("permits", &self.permits).finish_non_exhaustive()
+    |this, answer| match answer {
+        CLOSED => Err(WaitError::Closed),
+        _ => Ok(Permit { semaphore: this.semaphore, permits: this.permits }),
     }
 }

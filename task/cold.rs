@@ -24,6 +24,8 @@ pub(crate) struct ColdData {
     pub(crate) name: Option<Box<str>>,
     /// Used only by the thread that runs the task.
     pub(crate) locals: UnsafeCell<Locals>,
+    /// The id of the task of another runtime that has a child which ends with this task.
+    pub(crate) sent_by: Option<u64>,
     /// Why the node is cancelled. Written once: by a canceller that gives a reason; by a walk, if
     /// the reason may be asked for after the node's end; or else by the first caller that asks. All
     /// callers are told this reason.
@@ -47,6 +49,7 @@ impl ColdData {
             children: Children::new(),
             name,
             locals: UnsafeCell::new(locals),
+            sent_by: None,
             cause: OnceLock::new(),
             attached: Attachment::none(),
             refusals: AtomicU32::new(0),

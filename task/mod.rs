@@ -3,6 +3,7 @@
 //! | module | |
 //! | --- | --- |
 //! | `record` | the task record: references, access to the fields, phases, the claim |
+//! | `reference` | references to a record, as types |
 //! | `cell` | the typed part of a record: the closure, later the outcome |
 //! | `outcome` | the outcome of a task, and payloads of panics |
 //! | `words` | the wait word, the join word, the tree word; each begins with its protocol |
@@ -22,5 +23,6 @@ pub(crate) mod cold;
 pub(crate) mod models;
 pub(crate) mod outcome;
 pub(crate) mod record;
+pub(crate) mod reference;
 pub(crate) mod thread_waiter;
 pub(crate) mod words;

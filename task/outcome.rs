@@ -10,6 +10,15 @@ use std::sync::Arc;
 /// The payload of a panic.
 pub(crate) type Payload = Box<dyn Any + Send + 'static>;
 
+/// The text of a panic, or a placeholder in brackets if the payload is not text.
+pub(crate) fn panic_text(payload: &Payload) -> &str {
+    payload
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("(a payload that is not text)")
+}
+
 /// The reason why a task has no value.
 pub(crate) enum Failure {
     Panicked(Payload),
@@ -17,7 +26,7 @@ pub(crate) enum Failure {
     NotStarted(Arc<Cause>),
     /// A cancel ended the closure by an unwind that is not a panic.
     Unwound(Arc<Cause>),
-    /// Stack exhaustion: every stack is held by a task that waits for another one.
+    /// The kernel refused memory for a stack.
     NoStack(StackExhausted),
     /// The party that should settle the external task was dropped without doing so.
     Abandoned,
@@ -41,10 +50,7 @@ pub(crate) type Outcome<T> = Result<T, Failure>;
 
 /// The message about a task that found no stack.
 pub(crate) fn no_stack(reason: &StackExhausted) -> String {
-    format!(
-        "cygnet: a task could not be started, as every stack is held by a task that waits for \
-         another one: {reason}"
-    )
+    format!("cygnet: a task could not be started, as it had no stack: {reason}")
 }
 
 /// Runs `f`, and returns the payload if it panics.
@@ -54,13 +60,13 @@ pub(crate) fn quietly(f: impl FnOnce()) -> Option<Payload> {
 
 /// Drops all values, even if destructors panic. Returns the payload of the first panic.
 pub(crate) fn drop_all<V>(values: impl IntoIterator<Item = V>) -> Option<Payload> {
-    let mut first = None;
-    for payload in values.into_iter().filter_map(|value| quietly(|| drop(value))) {
-        match first {
-            None => first = Some(payload),
-            Some(_) => drop_payload(payload),
-        }
-    }
+    first_of(values.into_iter().filter_map(|value| quietly(|| drop(value))))
+}
+
+/// Returns the first of several panics and drops the others.
+pub(crate) fn first_of(mut panics: impl Iterator<Item = Payload>) -> Option<Payload> {
+    let first = panics.next();
+    panics.for_each(drop_payload);
     first
 }
 

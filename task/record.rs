@@ -38,10 +38,11 @@
 //! The list of children in the cold data has its own rules (see [`children`](super::children)).
 
 use crate::retire;
+use crate::retire::record_pool::Chunk;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
-use crate::task::cell::{Cell, External, NoClosure, Operations};
+use crate::task::cell::{Body, Cell, Operations};
 use crate::task::cold::ColdData;
-use crate::task::outcome::{Failure, Outcome, Payload, drop_payload, quietly};
+use crate::task::outcome::Outcome;
 use crate::task::words::join::JoinWord;
 use crate::task::words::tree::{InheritedFlags, Isolation, NOBODY, Node, NodeKind};
 use crate::task::words::wait::WaitWord;
@@ -199,20 +200,6 @@ pub(crate) struct Record {
     pub(crate) traits: Traits,
 }
 
-/// Drops the cold data of a record that has ended.
-///
-/// # Safety
-/// As for [`ColdData::end`].
-#[cold]
-#[inline(never)]
-unsafe fn end_cold(cold: NonNull<ColdData>) {
-    // A task-local may be bound to a value of a user's type with a destructor that panics.
-    // SAFETY: the caller keeps the contract of `ColdData::end`.
-    if let Some(payload) = quietly(|| unsafe { ColdData::end(cold) }) {
-        drop_payload(payload);
-    }
-}
-
 /// The run reference has been released.
 const ENDED: u32 = 1 << 31;
 /// The reference that the watchers of the task share.
@@ -246,42 +233,16 @@ impl Record {
     /// detached record has only the run reference.
     ///
     /// # Safety
-    /// `memory` is exclusively the caller's and fits `layout_of::<F, T>()`.
+    /// `memory` is exclusively the caller's, and came from `record_pool` for `layout_of::<B, T>()`.
     #[inline]
-    pub(crate) unsafe fn new<F: FnOnce() -> T, T>(
+    pub(crate) unsafe fn new<B: Body<T>, T>(
         memory: NonNull<u8>,
-        f: F,
+        body: B,
         birth: Birth,
     ) -> NonNull<Record> {
-        let record = Record::with(const { &Cell::<F, T>::OPERATIONS }, birth);
+        let record = Record::with(const { &Cell::<B, T>::OPERATIONS }, birth);
         // SAFETY: the memory is exclusively the caller's and fits this cell.
-        unsafe { Cell::<F, T>::lay_out(memory, record, f) }
-    }
-
-    /// Like `new`, for a closure that returns an [`Outcome`].
-    ///
-    /// # Safety
-    /// `memory` is exclusively the caller's and fits
-    /// [`layout_of_fallible::<F, T>()`](crate::task::cell::layout_of_fallible).
-    pub(crate) unsafe fn new_fallible<F: FnOnce() -> Outcome<T>, T>(
-        memory: NonNull<u8>,
-        f: F,
-        birth: Birth,
-    ) -> NonNull<Record> {
-        let record = Record::with(const { &Cell::<F, T>::FALLIBLE }, birth);
-        // SAFETY: the memory is exclusively the caller's and fits this cell.
-        unsafe { Cell::<F, T>::lay_out(memory, record, f) }
-    }
-
-    /// Like `new`, for an external task: its outcome comes from outside.
-    ///
-    /// # Safety
-    /// `memory` is exclusively the caller's and fits
-    /// [`layout_of_external::<T>()`](crate::task::cell::layout_of_external).
-    pub(crate) unsafe fn new_external<T>(memory: NonNull<u8>, birth: Birth) -> NonNull<Record> {
-        let record = Record::with(const { &External::<T>::OPERATIONS }, birth);
-        // SAFETY: the memory is exclusively the caller's and fits this cell.
-        unsafe { External::<T>::lay_out(memory, record, NoClosure) }
+        unsafe { Cell::<B, T>::lay_out(memory, record, body) }
     }
 
     #[inline(always)]
@@ -443,35 +404,6 @@ impl Record {
         self.references.load(Ordering::Relaxed) & !ENDED > 1
     }
 
-    /// Calls the closure and stores the outcome. Never unwinds.
-    ///
-    /// # Safety
-    /// The caller has claimed the task, and calls this or `abandon` once.
-    #[inline]
-    pub(crate) unsafe fn run(this: NonNull<Record>) {
-        // SAFETY: the operations are those of this record's cell, and the caller has the claim.
-        unsafe { (this.as_ref().operations.run)(this) }
-    }
-
-    /// Drops the closure uncalled, and stores `why` as the outcome.
-    ///
-    /// # Safety
-    /// The caller has claimed the task, and calls this or `run` once.
-    pub(crate) unsafe fn abandon(this: NonNull<Record>, why: Failure) {
-        // SAFETY: the operations are those of this record's cell, and the caller has the claim.
-        unsafe { (this.as_ref().operations.abandon)(this, why) }
-    }
-
-    /// Drops the outcome. Returns the payload if the outcome is a panic, or if its destructor
-    /// panics.
-    ///
-    /// # Safety
-    /// The task has ended and the caller owns its outcome, which is gone afterwards.
-    pub(crate) unsafe fn drop_outcome(this: NonNull<Record>) -> Option<Payload> {
-        // SAFETY: the operations are those of this record's cell, and the outcome is the caller's.
-        unsafe { (this.as_ref().operations.drop_outcome)(this) }
-    }
-
     /// Moves the outcome out.
     ///
     /// # Safety
@@ -496,12 +428,16 @@ impl Record {
         }
     }
 
-    /// Drops the record's fields. The caller frees the memory.
+    /// Drops the record's fields, the cold data by a call of `end_cold`, and returns the memory.
     ///
     /// # Safety
-    /// No reference is left, and the outcome is gone.
+    /// No reference is left, and the outcome is gone. `end_cold` asks for no more than
+    /// [`ColdData::end`] does.
     #[inline]
-    pub(crate) unsafe fn end(this: NonNull<Record>) -> &'static Operations {
+    pub(crate) unsafe fn end(
+        this: NonNull<Record>,
+        end_cold: unsafe fn(NonNull<ColdData>),
+    ) -> Chunk {
         // SAFETY: the record is alive until this call.
         let record = unsafe { this.as_ref() };
         if let Some(cold) = record.node.cold_as_allocated() {
@@ -518,13 +454,14 @@ impl Record {
     /// # Safety
     /// No reference is left, and the outcome is gone.
     #[inline(always)]
-    pub(crate) unsafe fn end_bare(this: NonNull<Record>) -> &'static Operations {
+    pub(crate) unsafe fn end_bare(this: NonNull<Record>) -> Chunk {
         // SAFETY: the record is alive until this call.
         let operations = unsafe { this.as_ref() }.operations;
         // SAFETY: no reference is left, so this is the last use of the fields. None of them has a
         // destructor, except under loom.
         unsafe { ptr::drop_in_place(this.as_ptr()) };
-        operations
+        // SAFETY: the record was laid out in memory of this shape, and has ended.
+        unsafe { Chunk::new(this.cast(), &operations.shape) }
     }
 }
 

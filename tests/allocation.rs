@@ -3,10 +3,8 @@
 #[path = "common/mod.rs"]
 mod common;
 
-use common::in_child;
-use cygnet::{Runtime, spawn};
+use common::prelude::*;
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 
 /// The captures of a task. Their size distinguishes its record.
 type Load = [u64; 53];

@@ -115,12 +115,11 @@ auto_traits! {
         HookGuard, ScopeLease, TaskActor<T>, CallError, Cancelled, Metrics, WorkerMetrics,
         BlockingMetrics, UnresponsiveTask, coroutine::Builder, CreateError, Current,
         coroutine::State, sync::Condvar, sync::Semaphore, sync::Permit<'static>, sync::Event,
-        sync::Barrier, sync::BarrierPassed, sync::TryRecvError, sync::BroadcastRecvError,
-        sync::BroadcastTryRecvError, sync::WaitError, sequence::SequenceBarrier<u8>,
+        sync::Barrier, sync::BarrierPassed, sync::TryRecvError, sync::WaitError, sequence::SequenceBarrier<u8>,
         sequence::SequenceBarrierGroup<u8>, sequence::SingleProducerSequencer<u8>,
         sequence::MultiProducerSequencer<u8>, sequence::MultiClaim<'static, u8>,
         sequence::SequenceRange<u8>, sequence::SequenceIter<u8>, sequence::WaitStrategy,
-        ring::TryNextError, shutdown::Swansong, shutdown::Guard, shutdown::ShutdownCompletion,
+        shutdown::Swansong, shutdown::Guard, shutdown::ShutdownCompletion,
         shutdown::ShuttingDown, shutdown::ShutdownState, shutdown::GuardReport,
         shutdown::GuardReportEntry, shutdown::ShutdownReport;
     yes yes yes no no: Builder, BuildError, JoinError, PanicPayload;
@@ -138,7 +137,7 @@ auto_traits! {
         shutdown::Interrupt<T>;
     yes yes no no no:
         Sleep, IntervalTick<'static>, sync::SemaphoreAcquire<'static>, sync::EventWait<'static>,
-        sync::BarrierWait<'static>, sequence::SequenceWait<'static, u8>;
+        sync::BarrierWait<'static>;
     Send Sync no no no: Timeout<T>;
     Send Sync Unpin no no: TaskError<T>;
     no no Unpin no no: Yielder<T, u8>, Yielder<u8, T>;
@@ -188,11 +187,8 @@ const _: &[fn()] = &[
     boxes::<SpawnError<fn()>>,
     boxes::<TaskError<std::fmt::Error>>,
     boxes::<TimeoutError>,
-    boxes::<ring::TryNextError>,
     #[cfg(feature = "sim")]
     boxes::<sim::Failed>,
-    boxes::<sync::BroadcastRecvError>,
-    boxes::<sync::BroadcastTryRecvError>,
     boxes::<sync::SendError<u8>>,
     #[cfg(feature = "futures")]
     boxes::<sync::streams::SinkError<u8>>,
@@ -242,11 +238,20 @@ implement! {
         JoinError, BuildError, SpawnError<Cell<u8>>, sync::SendError<Cell<u8>>,
         sync::TrySendError<Cell<u8>>;
     [Error, Clone, Eq] no []: Cancelled;
-    [Error, Clone, Eq, From<sync::WaitError>] no []: sync::BroadcastRecvError;
     [Error, Clone, Eq, From<Cancelled>] no []: sync::WaitError;
     [Error, Copy, Eq] no []:
-        NoStack, RuntimeEnded, ring::TryNextError, sync::TryRecvError, sync::BroadcastTryRecvError;
+        NoStack, RuntimeEnded, sync::TryRecvError;
     [Error, Copy, Eq, From<RuntimeEnded>] no []: TimeoutError;
+}
+
+/// The future of a wait for a number has no name of its own.
+#[test]
+fn a_wait_for_a_number_may_move_between_threads() {
+    fn moves<T: Send + Sync>(_: T) {}
+    let barrier = sequence::SequenceBarrier::<u8>::new();
+    moves(barrier.wait_async(0));
+    moves(sequence::SequenceBarrierGroup::from(&barrier).wait_async(0));
+    moves(sequence::MultiProducerSequencer::new(&barrier, 2).wait_async(0));
 }
 
 /// These functions compile, or do not. None is run.

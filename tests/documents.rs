@@ -1,4 +1,5 @@
-//! Documents name tests and functions; each of these has to be there.
+//! Documents name tests and functions, and tests name sentences of the specification. Each of these
+//! has to be there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,18 +24,24 @@ const TREES: [&str; 13] = [
     "bench",
 ];
 
-/// Collects the names of the functions in all sources below a folder.
-fn functions(below: &Path, found: &mut BTreeSet<String>) {
+/// Calls `visit` with the text of each source below a folder.
+fn each_source(below: &Path, visit: &mut dyn FnMut(&str)) {
     for entry in fs::read_dir(below).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            functions(&path, found);
+            each_source(&path, visit);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).unwrap();
-            let names = text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next());
-            found.extend(names.map(str::to_owned));
+            visit(&fs::read_to_string(&path).unwrap());
         }
     }
+}
+
+/// Collects the names of the functions in all sources below a folder.
+fn functions(below: &Path, found: &mut BTreeSet<String>) {
+    each_source(below, &mut |text| {
+        let names = text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next());
+        found.extend(names.map(str::to_owned));
+    });
 }
 
 /// The name of a test in a document: the last part of a path, perhaps only its beginning.
@@ -79,7 +86,8 @@ fn every_test_that_a_document_names_is_there() {
     }
 }
 
-/// Returns whether a walk's step, `path/file.rs::function`, names a function in a file below `root`.
+/// Returns whether a walk's step, `path/file.rs::function`, names a function in a file below
+/// `root`.
 fn is_a_step(root: &Path, step: &str) -> bool {
     let Some((file, function)) = step.rsplit_once("::") else { return false };
     let Ok(text) = fs::read_to_string(root.join(file)) else { return false };
@@ -102,6 +110,52 @@ fn every_step_of_a_walk_is_there() {
     }
     assert!(!is_a_step(root, "runtime/spawn.rs::spaw"));
     assert!(!is_a_step(root, "runtime/nowhere.rs::spawn"));
+}
+
+/// The pages of docs/spec, each with the letter of its sentences.
+const SPEC: [(&str, char); 4] =
+    [("tasks", 'T'), ("cancellation", 'C'), ("shutdown", 'S'), ("sequences", 'Q')];
+/// Sentences that no test names. The list may only become shorter.
+const WITHOUT_TEST: [&str; 3] = ["Q26", "T12", "T45"];
+
+/// The numbers of sentences in a text: a letter of a page and digits, with nothing beside them.
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.filter(|word| {
+        let mut digits = word.chars();
+        let letter = digits.next();
+        letter.is_some_and(|letter| SPEC.iter().any(|page| page.1 == letter))
+            && word.len() > 1
+            && digits.all(|c| c.is_ascii_digit())
+    })
+}
+
+/// Collects the sentences that comments name in all sources below a folder.
+fn named(below: &Path, found: &mut BTreeSet<String>) {
+    each_source(below, &mut |text| {
+        let comments = text.lines().filter(|line| line.trim_start().starts_with("//"));
+        found.extend(comments.flat_map(sentences).map(str::to_owned));
+    });
+}
+
+#[test]
+fn tests_name_the_sentences_of_the_specification_that_they_check() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut all = BTreeSet::new();
+    for (page, letter) in SPEC {
+        let text = fs::read_to_string(root.join(format!("docs/spec/{page}.md"))).unwrap();
+        let numbers = text.lines().filter_map(|line| line.strip_prefix("* **")?.split('*').next());
+        let numbers: Vec<_> = numbers.map(str::to_owned).collect();
+        let expected = (1..=numbers.len()).map(|n| format!("{letter}{n}"));
+        assert!(numbers.len() > 30 && numbers.iter().cloned().eq(expected), "{page}: {numbers:?}");
+        all.extend(numbers);
+    }
+    let mut found = BTreeSet::new();
+    named(&root.join("tests"), &mut found);
+    let lost: Vec<_> = found.difference(&all).collect();
+    assert!(lost.is_empty(), "tests name sentences that are not in docs/spec: {lost:?}");
+    let without: Vec<_> = all.difference(&found).collect();
+    assert_eq!(without, WITHOUT_TEST, "sentences of docs/spec that no test names");
 }
 
 #[test]

@@ -9,12 +9,8 @@
 
 mod common;
 
-use common::{Drops, give_way_until, in_own_process, in_task_with, panic_of, runtime, within};
-use cygnet::{blocking, no_suspend, park, spawn, yield_now};
-use std::cell::Cell;
-use std::rc::Rc;
+use common::prelude::*;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A value that records its drop.
 struct Precious(Rc<Cell<bool>>);
@@ -82,8 +78,7 @@ fn no_suspend_turns_a_suspension_in_an_initialiser_into_a_panic() {
         });
     }
     in_task_with(&[1], |_| {
-        let said = panic_of(|| VALUE.with(|value| value.life().get()));
-        assert!(said.contains("inside no_suspend"), "{said}");
+        panics_with("inside no_suspend", || VALUE.with(|value| value.life().get()));
     });
 }
 
@@ -125,8 +120,9 @@ fn extents_that_are_not_nested_leave_the_address_of_a_value_that_has_gone() {
 fn no_suspend_turns_a_suspension_in_such_an_extent_into_a_panic() {
     in_task_with(&[1], |_| {
         let value = Precious::new();
-        let said = panic_of(|| CONTEXT.set(&value, || no_suspend(|| yield_now().unwrap())));
-        assert!(said.contains("inside no_suspend"), "{said}");
+        panics_with("inside no_suspend", || {
+            CONTEXT.set(&value, || no_suspend(|| yield_now().unwrap()))
+        });
         assert!(!CONTEXT.is_set());
     });
 }
@@ -147,11 +143,7 @@ fn a_wait_in_a_panic_hook_does_not_leave_it() {
         within(|| {
             let drops = Drops::new();
             runtime(1).block_on(|| {
-                let guard = drops.guard();
-                let panics = spawn(move || {
-                    let _guard = guard;
-                    panic!("for the hook");
-                });
+                let panics: Task<()> = spawn(drops.around(|| panic!("for the hook")));
                 let other = spawn(|| OTHERS.store(true, Ordering::Relaxed));
                 assert!(panics.join().is_err());
                 other.join().unwrap();

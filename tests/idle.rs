@@ -4,13 +4,9 @@
 
 mod common;
 
-use common::{eventually, parks, proc, runtime};
+use common::prelude::*;
 use cygnet::ring::sequence::WaitStrategy;
 use cygnet::ring::{self, Producer, Stage};
-use cygnet::{Runtime, park, spawn, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 /// The processor time that each thread has used, and how often it gave the processor up.
 fn used(threads: &[(libc::pid_t, String)]) -> Vec<(u64, u64)> {
@@ -20,7 +16,7 @@ fn used(threads: &[(libc::pid_t, String)]) -> Vec<(u64, u64)> {
 
 /// Starts tasks that wait for an item and for room in rings with unused other ends. They
 /// count themselves when they are cut short.
-fn wait_at_rings(rt: &Runtime, cut: &Arc<AtomicUsize>) -> Vec<(Producer<u8>, Stage<u8>)> {
+fn wait_at_rings(rt: &Runtime, cut: Count) -> Vec<(Producer<u8>, Stage<u8>)> {
     let of = |strategy| {
         let mut builder = ring::single_producer_with(2, strategy, u8::default);
         (builder.stage(), builder.producer())
@@ -29,15 +25,10 @@ fn wait_at_rings(rt: &Runtime, cut: &Arc<AtomicUsize>) -> Vec<(Producer<u8>, Sta
     strategies
         .map(|strategy| {
             let ((mut waits, writes), (reads, mut full)) = (of(strategy), of(strategy));
-            let (for_items, for_room) = (cut.clone(), cut.clone());
-            rt.spawn(move || {
-                let short = waits.recv().is_err();
-                for_items.fetch_add(usize::from(short), Ordering::Relaxed);
-            })
-            .detach();
+            rt.spawn(move || cut.add(usize::from(waits.recv().is_err()))).detach();
             rt.spawn(move || {
                 let short = (0..3).any(|item| full.send(item).is_err());
-                for_room.fetch_add(usize::from(short), Ordering::Relaxed);
+                cut.add(usize::from(short));
             })
             .detach();
             (writes, reads)
@@ -55,18 +46,12 @@ fn a_runtime_with_parked_tasks_uses_no_processor_and_is_never_woken() {
             let rt = runtime(workers);
             // The runtime has been busy on all workers, and every task that is left waits.
             rt.block_on(|| {
-                let tasks: Vec<_> = (0..1_000)
-                    .map(|_| spawn(|| (0..10).for_each(|_| yield_now().unwrap())))
-                    .collect();
-                tasks.into_iter().for_each(|task| task.join().unwrap());
+                join_all((0..1_000).map(|_| spawn(|| yields(10))));
             });
-            let cut = Arc::new(AtomicUsize::new(0));
-            for _ in 0..100 {
-                let cut = cut.clone();
-                let wait = move || cut.fetch_add(usize::from(park().is_err()), Ordering::Relaxed);
-                rt.spawn(wait).detach();
-            }
-            let rings = wait_at_rings(&rt, &cut);
+            let cut = Count::new();
+            let wait = move || cut.add(usize::from(park().is_err()));
+            (0..100).for_each(|_| rt.spawn(wait).detach());
+            let rings = wait_at_rings(&rt, cut);
             let waiting = 100 + 2 * rings.len();
             eventually("all are parked", || parks(&rt) >= waiting as u64);
             // A thread names itself, and on a busy machine begins late.
@@ -98,11 +83,7 @@ fn a_runtime_with_parked_tasks_uses_no_processor_and_is_never_woken() {
             assert_eq!(wakes, 0, "periodic wake-ups with {workers} workers");
             assert!(u128::from(time) * 1_000 < elapsed.as_nanos(), "{time} ns in {elapsed:?}");
             drop(rt);
-            assert_eq!(
-                cut.load(Ordering::Relaxed),
-                waiting,
-                "woken by the end, and by nothing else"
-            );
+            assert_eq!(cut.get(), waiting, "woken by the end, and by nothing else");
         });
     }
 }

@@ -3,14 +3,8 @@
 
 mod common;
 
-use common::{
-    eventually, in_own_process, parks, proc, runtime, scaled, scaled_in_debug, with, with_each,
-    within_seconds,
-};
-use cygnet::{park, spawn, unparker, yield_now};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use common::prelude::*;
 use std::sync::mpsc::channel;
-use std::time::Instant;
 
 const MIB: u64 = 1 << 20;
 
@@ -32,14 +26,14 @@ fn park_many(workers: usize, count: usize) {
         let (before, tables_before) = (proc::resident(), tables());
         let start = Instant::now();
         let (tell, told) = channel();
-        let ended = std::sync::Arc::new(AtomicUsize::new(0));
+        let ended = Count::new();
         rt.block_on(|| {
             for _ in 0..count {
-                let (tell, ended) = (tell.clone(), ended.clone());
+                let tell = tell.clone();
                 cygnet::spawn_unscoped(move || {
                     tell.send(unparker()).unwrap();
                     park().unwrap();
-                    ended.fetch_add(1, Ordering::Relaxed);
+                    ended.up();
                 })
                 .detach();
             }
@@ -54,7 +48,7 @@ fn park_many(workers: usize, count: usize) {
         let each = (peak - before - own + tables_peak - tables_before) / count as u64;
         let start = Instant::now();
         unparkers.iter().for_each(cygnet::Unparker::unpark);
-        eventually("all have ended", || ended.load(Ordering::Relaxed) == count);
+        eventually("all have ended", || ended.get() == count);
         let woken = start.elapsed();
         drop(unparkers);
         // A sleeping worker keeps a few warm stacks; a sanitizer keeps what was freed for a while.
@@ -130,8 +124,7 @@ fn stacks_are_used_again() {
         with_each(|rt| {
             for _ in 0..scaled(1_000) {
                 rt.block_on(|| {
-                    let tasks: Vec<_> = (0..10).map(|_| spawn(|| yield_now().unwrap())).collect();
-                    tasks.into_iter().for_each(|task| task.join().unwrap());
+                    join_all((0..10).map(|_| spawn(|| yield_now().unwrap())));
                 });
             }
             let (most, workers) = (rt.metrics().stacks_high_water, rt.workers());

@@ -116,14 +116,10 @@ fn planted_simulation() {
     common::with(&[2], |rt| {
         let visits = AtomicU32::new(0);
         rt.block_on(|| {
-            cygnet::scope(|s| {
-                for _ in 0..2 {
-                    s.spawn(|| {
-                        let before = visits.load(Ordering::Relaxed);
-                        common::thread::yield_now();
-                        visits.store(before + 1, Ordering::Relaxed);
-                    });
-                }
+            common::crowd(2, |_| {
+                let before = visits.load(Ordering::Relaxed);
+                common::thread::yield_now();
+                visits.store(before + 1, Ordering::Relaxed);
             });
         });
         assert_eq!(visits.into_inner(), 2, "a visit was not counted");

@@ -7,15 +7,9 @@
 
 mod common;
 
-use common::{eventually, runtime, with_each, within};
-use cygnet::sync::{Event, Mutex, Semaphore};
-use cygnet::{TimeoutError, scope, wait};
+use common::prelude::*;
+use cygnet::sync::{Mutex, Semaphore};
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
-use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Handle};
@@ -72,23 +66,21 @@ fn a_task_calls_an_async_client_from_deep_inside() {
         let listener = theirs.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let server = theirs.spawn(measure_lines(listener));
-        let sum: usize = rt.block_on(|| {
-            scope(|s| {
-                let tasks: Vec<_> = (0..20)
-                    .map(|i| {
-                        let handle = theirs.handle();
-                        s.spawn(move || {
-                            let line = "x".repeat(i);
-                            // Polled here, and by a task of tokio, which is waited for.
-                            let here = length_of(&line, address, handle);
-                            let there = wait(handle.spawn(ask(address, line))).unwrap();
-                            assert_eq!(here, there.unwrap().unwrap());
-                            here
-                        })
+        let sum: usize = scope_on(rt, |s| {
+            let tasks: Vec<_> = (0..20)
+                .map(|i| {
+                    let handle = theirs.handle();
+                    s.spawn(move || {
+                        let line = "x".repeat(i);
+                        // Polled here, and by a task of tokio, which is waited for.
+                        let here = length_of(&line, address, handle);
+                        let there = wait(handle.spawn(ask(address, line))).unwrap();
+                        assert_eq!(here, there.unwrap().unwrap());
+                        here
                     })
-                    .collect();
-                tasks.into_iter().map(|task| task.join().unwrap()).sum()
-            })
+                })
+                .collect();
+            tasks.into_iter().map(|task| task.join().unwrap()).sum()
         });
         assert_eq!(sum, 19 * 20 / 2);
         server.abort();

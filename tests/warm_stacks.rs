@@ -2,10 +2,7 @@
 
 mod common;
 
-use common::{scaled, spin_until, within};
-use cygnet::{Runtime, park, spawn, spawn_local, unparker, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use common::prelude::*;
 
 fn runtime(workers: usize, stacks: usize) -> Runtime {
     Runtime::builder().workers(workers).max_stacks(stacks).build().unwrap()
@@ -34,8 +31,7 @@ fn warm_stacks_of_an_idle_worker_serve_a_starving_one() {
         for _ in 0..50 {
             let count: u32 = rt.block_on(|| {
                 let yields = |i| spawn(move || yield_now().map(|()| i).unwrap());
-                let tasks: Vec<_> = (0..20).map(yields).collect();
-                tasks.into_iter().map(|task| task.join().unwrap()).sum()
+                join_all((0..20).map(yields)).into_iter().sum()
             });
             assert_eq!(count, 190);
         }
@@ -44,34 +40,23 @@ fn warm_stacks_of_an_idle_worker_serve_a_starving_one() {
 
 /// Keeps every worker busy at once, so that each has had a stack.
 fn busy_on_all_workers(rt: &Runtime) {
-    let (workers, started) = (rt.workers(), Arc::new(AtomicUsize::new(0)));
-    let all: Vec<_> = (0..workers)
-        .map(|_| {
-            let started = started.clone();
-            rt.spawn(move || {
-                started.fetch_add(1, Ordering::Relaxed);
-                spin_until(|| started.load(Ordering::Relaxed) >= workers);
-            })
-        })
-        .collect();
-    all.into_iter().for_each(|task| task.join().unwrap());
+    let (workers, started) = (rt.workers(), Count::new());
+    join_all((0..workers).map(|_| rt.spawn(move || started.meet(workers))));
 }
 
 #[test]
 fn the_warm_stack_of_an_idle_worker_serves_a_local_task_of_another() {
-    within(|| {
-        for workers in [2, 3, 8] {
-            for _ in 0..scaled(20) {
-                let rt = runtime(workers, workers);
-                busy_on_all_workers(&rt);
-                assert_eq!(rt.metrics().stacks, workers);
-                let woken = rt.block_on(|| {
-                    let me = unparker();
-                    spawn_local(move || me.unpark()).detach();
-                    park()
-                });
-                assert!(woken.is_ok());
-            }
+    within_each([2, 3, 8], |workers| {
+        for _ in 0..scaled(20) {
+            let rt = runtime(workers, workers);
+            busy_on_all_workers(&rt);
+            assert_eq!(rt.metrics().stacks, workers);
+            let woken = rt.block_on(|| {
+                let me = unparker();
+                spawn_local(move || me.unpark()).detach();
+                park()
+            });
+            assert!(woken.is_ok());
         }
     });
 }

@@ -112,7 +112,6 @@ pub(super) fn values(side: usize) -> [usize; 11] {
 }
 
 #[test]
-#[cfg_attr(any(cygnet_asan, cygnet_tsan), ignore = "switches without telling the sanitizer")]
 fn callee_saved_registers_survive() {
     let mut other = Coroutine::new(|this, _| {
         for round in 0.. {

@@ -72,7 +72,7 @@ pub(crate) fn summary(verdicts: &[(&Mutant, Verdict)], of: usize, time: Duration
     text
 }
 
-/// Formats the results as a page, one row for each protocol.
+/// Formats the results as a page: for each way to be caught, the protocols with their mutants.
 pub(crate) fn page(verdicts: &[(&Mutant, Verdict)], time: Duration) -> String {
     let real: Vec<_> = verdicts.iter().filter(|(mutant, _)| !is_control(mutant)).collect();
     let mut page = format!(
@@ -80,41 +80,30 @@ pub(crate) fn page(verdicts: &[(&Mutant, Verdict)], time: Duration) -> String {
          caught each removal. Written by\n\n    \
          ci/mutate.sh --write docs/mutants.md\n\nA protocol is the first part of the names of its marks in the source, \
          `// MUTANT(protocol.step): kind`; [ci/README.md](../ci/README.md#mutants) explains the kinds, and a run \
-         prints each mutant with what caught it. {} mutants, {:.0} s without the build.\n\n\
-         | protocol | mutants | caught by models | by simulations | by tests | by nothing |\n\
-         | --- | ---: | ---: | ---: | ---: | --- |\n",
+         prints each mutant with what caught it. {} mutants, {:.0} s without the build.\n\n",
         real.len(),
         time.as_secs_f64(),
     );
-    let mut rows: BTreeMap<&str, Row<'_>> = BTreeMap::new();
-    for (mutant, verdict) in real {
-        let protocol = mutant.name.split(['.', '/']).next().expect("at least one part");
-        let row = rows.entry(protocol).or_default();
-        match verdict {
-            Verdict::Caught { by, .. } if by.starts_with("model") => row.models += 1,
-            Verdict::Caught { by, .. } if by.starts_with("simulation") => row.simulations += 1,
-            Verdict::Caught { .. } => row.tests += 1,
-            Verdict::Survived { .. } => row.survivors.push(&mutant.name),
+    let ways = ["Caught by models", "Caught by simulations", "Caught by tests"];
+    for (way, title) in ways.into_iter().enumerate() {
+        let mut protocols: BTreeMap<&str, usize> = BTreeMap::new();
+        for (mutant, verdict) in &real {
+            let Verdict::Caught { by, .. } = verdict else { continue };
+            let caught_by =
+                ["model", "simulation", ""].iter().position(|kind| by.starts_with(kind));
+            if caught_by == Some(way) {
+                let protocol = mutant.name.split(['.', '/']).next().expect("at least one part");
+                *protocols.entry(protocol).or_default() += 1;
+            }
         }
+        let all: usize = protocols.values().sum();
+        let protocols: Vec<_> = protocols.iter().map(|(name, n)| format!("{name} {n}")).collect();
+        let _ = writeln!(page, "* {title}, {all}: {}", protocols.join(", "));
     }
-    for (protocol, Row { models, simulations, tests, survivors }) in rows {
-        let all = models + simulations + tests + survivors.len();
-        let survivors = survivors.join(", ");
-        let _ = writeln!(
-            page,
-            "| {protocol} | {all} | {models} | {simulations} | {tests} | {survivors} |"
-        );
-    }
+    let survivors = survivors(verdicts);
+    let names: Vec<_> = survivors.iter().map(|mutant| mutant.name.as_str()).collect();
+    let _ = writeln!(page, "* Caught by nothing, {}: {}", names.len(), names.join(", "));
     page
-}
-
-/// What became of the mutants of one protocol.
-#[derive(Default)]
-struct Row<'a> {
-    models: usize,
-    simulations: usize,
-    tests: usize,
-    survivors: Vec<&'a str>,
 }
 
 #[cfg(test)]
@@ -163,6 +152,7 @@ mod tests {
                 .ends_with("2 of 4 mutants in 0 s: 1 SURVIVED: a.one")
         );
         let page = page(&verdicts, Duration::ZERO);
-        assert!(page.ends_with("\n| a | 2 | 1 | 0 | 0 | a.one |\n"), "{page}");
+        assert!(page.contains("\n* Caught by models, 1: a 1\n"), "{page}");
+        assert!(page.ends_with("\n* Caught by nothing, 1: a.one\n"), "{page}");
     }
 }

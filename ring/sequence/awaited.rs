@@ -1,15 +1,16 @@
 //! Waits for a condition that a waiter can check for itself: it looks first, as its strategy says,
 //! and then queues for a wake-up. Blocking, and as a future.
 
+use super::arithmetic::{Sequence, Word};
 use super::spinning::{Learned, Spinning};
 use super::strategy::WaitStrategy;
 use crate::runtime::is_cancelled;
 use crate::scheduler::wait::waiters::{WaitFuture, WaitMode, WaitNode, Waitable, enter_node};
 use crate::shim::time::Instant;
 use crate::sync::WaitError;
+use std::future::poll_fn;
 use std::panic::Location;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
 
 /// Answers of a wait. Sequencers have others for claims.
 pub(super) const PUBLISHED: u32 = 0;
@@ -24,60 +25,95 @@ pub(super) struct Options {
 }
 
 pub(super) trait Awaited: Waitable {
-    fn options(&self) -> Options;
-
-    fn learned(&self) -> &Learned;
+    fn manner(&self) -> (Options, &Learned);
 
     fn close(&self);
 }
 
-impl<W: Awaited> Awaited for &W {
-    fn options(&self) -> Options {
-        (**self).options()
-    }
+/// A source of published numbers, which readers wait for.
+pub(super) trait Numbers: Awaited {
+    type Number: Sequence;
 
-    fn learned(&self) -> &Learned {
-        (**self).learned()
-    }
+    /// Returns the last published number.
+    fn published(&self) -> Self::Number;
 
-    fn close(&self) {
-        (**self).close();
+    /// Returns the answer of a wait for `target`, if it is decided.
+    fn answer(&self, target: Self::Number) -> Option<u32>;
+
+    /// Returns the token of a node that waits for `target`.
+    fn token(&self, target: Self::Number) -> u64 {
+        target.to_word()
     }
 }
 
-/// Waits as the object's strategy says. `look` returns the answer if there is one now.
+/// Returns the last number published in `source`, once `target` is published there.
+#[track_caller]
+#[inline]
+pub(super) fn wait_until<N: Numbers>(
+    source: &N,
+    target: N::Number,
+    until: Option<Instant>,
+) -> Result<N::Number, WaitError> {
+    let last = source.published();
+    if !last.precedes(target) && !is_cancelled() {
+        Ok(last)
+    } else {
+        wait_for(source, target, until)
+    }
+}
+
 #[cold]
 #[inline(never)]
 #[track_caller]
-pub(super) fn wait_for<W: Awaited>(
-    source: W,
-    token: u64,
+fn wait_for<N: Numbers>(
+    source: &N,
+    target: N::Number,
     until: Option<Instant>,
-    look: impl FnMut() -> Option<u32>,
-) -> Result<u32, WaitError> {
-    let node = pin!(WaitNode::new(token, Location::caller()));
-    wait_at(source, node.as_ref(), until, look)
+) -> Result<N::Number, WaitError> {
+    let node = pin!(WaitNode::new(source.token(target), Location::caller()));
+    let answer = wait_at(source, node.as_ref(), until, || source.answer(target))?;
+    outcome(source, answer)
 }
 
-/// Does the same as [`wait_for`] with a node of the caller's, in which a grant may leave a value.
+/// Does the same as [`wait_until`] without waiting: returns `None` if the number may still come.
+pub(super) fn try_until<N: Numbers>(
+    source: &N,
+    target: N::Number,
+) -> Option<Result<N::Number, WaitError>> {
+    source.answer(target).map(|answer| outcome(source, answer))
+}
+
+/// Does the same as [`wait_until`] as a future, which begins to wait with its first poll.
+pub(super) async fn wait_async<N: Numbers>(
+    source: &N,
+    target: N::Number,
+    place: &'static Location<'static>,
+) -> Result<N::Number, WaitError> {
+    let (answer, _) = wait_as_future(source, source.token(target), place).await;
+    outcome(source, answer)
+}
+
+fn outcome<N: Numbers>(source: &N, answer: u32) -> Result<N::Number, WaitError> {
+    if answer == PUBLISHED { Ok(source.published()) } else { Err(WaitError::Closed) }
+}
+
+/// Waits as the object's strategy says. `look` returns the answer if there is one now. A grant may
+/// leave a value in the node.
 #[track_caller]
 pub(super) fn wait_at<W: Awaited>(
-    source: W,
+    source: &W,
     node: Pin<&WaitNode>,
     until: Option<Instant>,
     look: impl FnMut() -> Option<u32>,
 ) -> Result<u32, WaitError> {
-    let Options { strategy, terminal } = source.options();
+    let (Options { strategy, terminal }, learned) = source.manner();
     // A cancelled task is refused, even if there is an answer.
     let mut spinning = Spinning::default();
-    let spun = if is_cancelled() {
-        Ok(None)
-    } else {
-        strategy.spin(source.learned(), &mut spinning, until, look)
-    };
+    let spun =
+        if is_cancelled() { Ok(None) } else { strategy.spin(learned, &mut spinning, until, look) };
     let waited = spun.and_then(|found| match found {
         Some(answer) => Ok(answer),
-        None => enter_node(&source, node, WaitMode::Until(until), None),
+        None => enter_node(source, node, WaitMode::Until(until), None),
     });
     waited.map_err(|short| {
         if terminal {
@@ -87,45 +123,32 @@ pub(super) fn wait_at<W: Awaited>(
     })
 }
 
-/// A wait as a future.
-pub(super) struct Awaiting<W: Awaited + Copy> {
-    entering: WaitFuture<W>,
-    source: W,
+/// Waits as a future. Returns the answer, and what the grant has left in the node.
+pub(super) async fn wait_as_future<W: Awaited>(
+    source: &W,
+    token: u64,
+    place: &'static Location<'static>,
+) -> (u32, u64) {
+    let mut wait = pin!(WaitFuture::new(source, token, place));
+    let mut pending = Pending { source, waits: false };
+    let answer = poll_fn(|cx| {
+        let polled = wait.as_mut().poll(cx);
+        pending.waits = polled.is_pending();
+        polled
+    });
+    (answer.await, wait.token())
+}
+
+/// Closes a terminal source when a future is dropped that waits.
+struct Pending<'a, W: Awaited> {
+    source: &'a W,
     /// The last poll was pending.
     waits: bool,
 }
 
-impl<W: Awaited + Copy> Awaiting<W> {
-    #[track_caller]
-    pub(super) fn new(source: W, token: u64) -> Awaiting<W> {
-        let entering = WaitFuture::new(source, token, Location::caller());
-        Awaiting { entering, source, waits: false }
-    }
-
-    pub(super) fn source(&self) -> W {
-        self.source
-    }
-
-    /// What a grant has left in the node. For use after the answer.
-    pub(super) fn token(&self) -> u64 {
-        self.entering.token()
-    }
-
-    /// Polls for the answer.
-    pub(super) fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<u32> {
-        // SAFETY: `entering` is pinned with `self`, and is not moved. The other fields are not
-        // pinned.
-        let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: `entering` is pinned with `self`, which is never moved.
-        let polled = unsafe { Pin::new_unchecked(&mut this.entering) }.poll(cx);
-        this.waits = polled.is_pending();
-        polled
-    }
-}
-
-impl<W: Awaited + Copy> Drop for Awaiting<W> {
+impl<W: Awaited> Drop for Pending<'_, W> {
     fn drop(&mut self) {
-        if self.waits && self.source.options().terminal {
+        if self.waits && self.source.manner().0.terminal {
             self.source.close();
         }
     }

@@ -88,6 +88,13 @@ pub(super) struct Count {
 }
 
 impl Count {
+    /// A request for `most` numbers, for `least` at least, in a ring of `size` places.
+    #[inline(always)]
+    pub(super) fn capped(least: usize, most: usize, size: usize) -> Count {
+        let most = most.min(size);
+        Count { least: least.min(most) as u32, most: most as u32 }
+    }
+
     pub(super) fn to_token(self) -> u64 {
         u64::from(self.least) << 32 | u64::from(self.most)
     }

@@ -60,6 +60,7 @@ mod arithmetic;
 mod awaited;
 mod barrier;
 mod claims;
+mod common;
 mod group;
 #[cfg(all(test, loom))]
 mod models;
@@ -68,10 +69,10 @@ mod raw_barrier;
 mod raw_group;
 mod raw_multi;
 mod single;
+mod source;
 mod spinning;
 mod stamps;
 mod strategy;
-mod wait;
 
 pub use arithmetic::{Sequence, SequenceIter, SequenceRange};
 pub use barrier::SequenceBarrier;
@@ -81,4 +82,4 @@ pub use single::{SingleClaim, SingleProducerSequencer};
 pub use strategy::WaitStrategy;
 
 pub(crate) use single::assert_size;
-pub use wait::SequenceWait;
+pub(crate) use source::Source;

@@ -1,21 +1,19 @@
 use super::arithmetic::{Sequence, SequenceRange};
-use super::awaited::{Awaiting, CLOSED, Options, PUBLISHED, wait_at, wait_for};
+use super::awaited::{CLOSED, Options, wait_as_future, wait_async, wait_at, wait_until};
 use super::barrier::SequenceBarrier;
 use super::claims::{Claims, Count};
+use super::common::{claims, options};
 use super::group::SequenceBarrierGroup;
 use super::raw_multi::{RawMulti, Reads, Room};
 use super::single::assert_size;
 use super::strategy::WaitStrategy;
-use super::wait::SequenceWait;
 use crate::runtime::is_cancelled;
 use crate::scheduler::wait::waiters::WaitNode;
 use crate::shim::Arc;
 use crate::shim::time::{Duration, Instant};
-use crate::sync::WaitError;
-use crate::sync::after;
-use std::fmt;
+use crate::sync::{WaitError, after};
 use std::ops::Range;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use std::panic::Location;
 use std::pin::pin;
 
 /// Hands out the places of a ring to any number of producers, and tells readers what they have
@@ -60,6 +58,7 @@ use std::pin::pin;
 /// assert_eq!(ring.wait_until_published(0, u64::MAX), Ok(3));
 /// read.publish(3); // their places are free
 /// ```
+#[derive(Clone)]
 pub struct MultiProducerSequencer<S: Sequence = usize> {
     raw: Arc<RawMulti<S>>,
 }
@@ -80,10 +79,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
 
     /// Creates a sequencer before its readers are known.
     #[track_caller]
-    pub(crate) fn without_readers(
-        size: usize,
-        strategy: WaitStrategy,
-    ) -> MultiProducerSequencer<S> {
+    pub(crate) fn without_readers(size: usize, strategy: WaitStrategy) -> Self {
         assert_size::<S>(size);
         let options = Options { strategy, ..Options::default() };
         let raw = RawMulti::without_readers(S::INITIAL.next(), size, options);
@@ -100,33 +96,14 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         self.raw.set_readers(read.members().collect(), before.into());
     }
 
-    /// Sets another [`WaitStrategy`] for both sides.
-    ///
-    /// # Panics
-    /// If the sequencer has been cloned, or numbers have been claimed.
-    #[must_use]
-    pub fn with_strategy(self, strategy: WaitStrategy) -> MultiProducerSequencer<S> {
-        self.with(|options| Options { strategy, ..options })
-    }
-
-    /// Makes the sequencer close when a wait or a claim is cancelled, times out, or is dropped as a
-    /// pending future.
-    ///
-    /// # Panics
-    /// As [`with_strategy`](MultiProducerSequencer::with_strategy).
-    #[must_use]
-    pub fn terminal(self) -> MultiProducerSequencer<S> {
-        self.with(|options| Options { terminal: true, ..options })
-    }
-
-    fn with(self, options: impl FnOnce(Options) -> Options) -> MultiProducerSequencer<S> {
+    #[track_caller]
+    fn change_options(self, to: impl FnOnce(Options) -> Options) -> Self {
         assert!(
             Arc::strong_count(&self.raw) == 1 && self.raw.claims.next() == 0,
             "cygnet: set the options of a sequencer before it is cloned or used"
         );
         let readers = self.raw.claims.readers().into();
-        let options = options(self.raw.options);
-        let raw = RawMulti::new(readers, self.size(), options);
+        let raw = RawMulti::new(readers, self.size(), to(self.raw.options));
         // The new sequencer sees closed readers for itself, but not that the old sequencer was
         // finished.
         if self.is_closed() {
@@ -141,78 +118,11 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         self.raw.stamps.size()
     }
 
-    /// Claims the next number, waiting for room.
-    ///
-    /// Suspends unless there is room and no other producer waits for it, and costs a
-    /// compare-and-swap then. Waiting producers are served in FIFO order.
-    ///
-    /// # Errors
-    /// [`WaitError::Closed`] if the sequencer is closed; [`WaitError::Cancelled`] if the calling
-    /// task is cancelled, even if there is room.
-    ///
-    /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
-    /// between tasks.
-    #[track_caller]
-    #[inline]
-    pub fn claim_one(&self) -> Result<MultiClaim<'_, S>, WaitError> {
-        self.claim(Count { least: 1, most: 1 }, None)
-    }
-
-    /// Claims up to `count` numbers, waiting until there is room for at least one. A count of 0
-    /// gives an empty claim at once.
-    ///
-    /// Suspends and costs as [`claim_one`](MultiProducerSequencer::claim_one).
-    ///
-    /// # Errors
-    /// As [`claim_one`](MultiProducerSequencer::claim_one).
-    ///
-    /// # Panics
-    /// As [`claim_one`](MultiProducerSequencer::claim_one).
-    #[track_caller]
-    #[inline]
-    pub fn claim_up_to(&self, count: usize) -> Result<MultiClaim<'_, S>, WaitError> {
-        self.claim(Count::capped(count.min(1), count, self.size()), None)
-    }
-
-    /// Claims `count` numbers, or the whole ring if it is smaller, waiting until there is room for
-    /// all of them.
-    ///
-    /// Suspends and costs as [`claim_one`](MultiProducerSequencer::claim_one).
-    ///
-    /// # Errors
-    /// As [`claim_one`](MultiProducerSequencer::claim_one).
-    ///
-    /// # Panics
-    /// As [`claim_one`](MultiProducerSequencer::claim_one).
-    #[track_caller]
-    #[inline]
-    pub fn claim_exactly(&self, count: usize) -> Result<MultiClaim<'_, S>, WaitError> {
-        self.claim(Count::capped(count, count, self.size()), None)
-    }
-
-    /// Does the same as [`claim_up_to`](MultiProducerSequencer::claim_up_to), but waits no longer
-    /// than `time`.
-    ///
-    /// # Errors
-    /// [`WaitError::TimedOut`] when the time is over, and the errors of `claim_one`.
-    ///
-    /// # Panics
-    /// As [`claim_one`](MultiProducerSequencer::claim_one).
-    #[track_caller]
-    pub fn claim_timeout(
-        &self,
-        count: usize,
-        time: Duration,
-    ) -> Result<MultiClaim<'_, S>, WaitError> {
-        self.claim(Count::capped(count.min(1), count, self.size()), after(time))
-    }
-
     /// Claims up to `count` numbers if there is room now and no other producer waits for it. Does
     /// not wait.
     #[must_use]
     pub fn try_claim(&self, count: usize) -> Option<MultiClaim<'_, S>> {
-        let count = Count::capped(count.min(1), count, self.size());
+        let count = Count::capped(1, count, self.size());
         self.raw.claims.claim_at_once(count).map(|indexes| self.token(indexes))
     }
 
@@ -228,11 +138,10 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         if let Some(claim) = self.try_claim(count) {
             return Ok(claim);
         }
-        let count = Count::capped(count.min(1), count, self.size());
-        let mut awaiting = pin!(Awaiting::new(Room(&self.raw), count.to_token()));
-        match std::future::poll_fn(|cx| awaiting.as_mut().poll(cx)).await {
-            CLOSED => Err(WaitError::Closed),
-            answer => Ok(self.handed_over(awaiting.token(), answer)),
+        let token = Count::capped(1, count, self.size()).to_token();
+        match wait_as_future(&Room(&self.raw), token, Location::caller()).await {
+            (CLOSED, _) => Err(WaitError::Closed),
+            (answer, token) => Ok(self.handed_over(token, answer)),
         }
     }
 
@@ -249,7 +158,13 @@ impl<S: Sequence> MultiProducerSequencer<S> {
 
     #[track_caller]
     #[inline(always)]
-    fn claim(&self, count: Count, until: Option<Instant>) -> Result<MultiClaim<'_, S>, WaitError> {
+    fn claim(
+        &self,
+        least: usize,
+        most: usize,
+        until: Option<Instant>,
+    ) -> Result<MultiClaim<'_, S>, WaitError> {
+        let count = Count::capped(least, most, self.size());
         if !is_cancelled()
             && let Some(indexes) = self.raw.claims.try_claim(count)
         {
@@ -272,7 +187,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
             claimed = self.raw.claims.claim_at_once(count);
             if claimed.is_some() { Some(0) } else { self.is_closed().then_some(CLOSED) }
         };
-        let answer = wait_at(Room(&self.raw), node.as_ref(), until, look)?;
+        let answer = wait_at(&Room(&self.raw), node.as_ref(), until, look)?;
         match (claimed, answer) {
             (Some(indexes), _) => Ok(self.token(indexes)),
             (None, CLOSED) => Err(WaitError::Closed),
@@ -344,7 +259,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     #[track_caller]
     #[inline]
     pub fn wait_until_published(&self, target: S, known: S) -> Result<S, WaitError> {
-        self.wait_until(target, known, None)
+        wait_until(&Reads(&self.raw, known), target, None)
     }
 
     /// Does the same as [`wait_until_published`](MultiProducerSequencer::wait_until_published), but
@@ -357,45 +272,22 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     /// As [`claim_one`](MultiProducerSequencer::claim_one).
     #[track_caller]
     pub fn wait_timeout(&self, target: S, known: S, time: Duration) -> Result<S, WaitError> {
-        self.wait_until(target, known, after(time))
+        wait_until(&Reads(&self.raw, known), target, after(time))
     }
 
     /// Does the same as [`wait_until_published`](MultiProducerSequencer::wait_until_published), as
     /// a future for any executor. The wait begins with the first poll.
     #[track_caller]
-    pub fn wait_async(&self, target: S) -> SequenceWait<'_, S> {
-        let wanted = self.raw.index_after(target);
-        SequenceWait::of_multi(Awaiting::new(Reads(&self.raw), wanted), target)
+    pub fn wait_async(&self, target: S) -> impl Future<Output = Result<S, WaitError>> {
+        let place = Location::caller();
+        // Nothing before `target` has to be known: it is published when the wait has its answer.
+        async move { wait_async(&Reads(&self.raw, target), target, place).await }
     }
 
-    #[track_caller]
-    #[inline]
-    pub(crate) fn wait_until(
-        &self,
-        target: S,
-        known: S,
-        until: Option<Instant>,
-    ) -> Result<S, WaitError> {
-        let last = self.raw.published_from(known);
-        if !last.precedes(target) && !is_cancelled() {
-            return Ok(last);
-        }
-        let (wanted, from) = (self.raw.index_after(target), self.raw.index_after(known));
-        let look = || self.raw.answer(wanted, from);
-        match wait_for(Reads(&self.raw), wanted, until, look)? {
-            PUBLISHED => Ok(self.raw.published_from(known)),
-            _ => Err(WaitError::Closed),
-        }
-    }
-
-    /// Does the same as [`wait_until_published`](MultiProducerSequencer::wait_until_published)
-    /// without waiting: returns `None` if the number may still come.
-    pub(crate) fn try_until(&self, target: S, known: S) -> Option<Result<S, WaitError>> {
-        let (wanted, from) = (self.raw.index_after(target), self.raw.index_after(known));
-        self.raw.answer(wanted, from).map(|answer| match answer {
-            PUBLISHED => Ok(self.raw.published_from(known)),
-            _ => Err(WaitError::Closed),
-        })
+    /// The sequencer for a reader that has read all numbers before `next`.
+    #[inline(always)]
+    pub(super) fn reads_from(&self, next: S) -> Reads<'_, S> {
+        Reads(&self.raw, next.offset(-1))
     }
 
     /// Refuses every later claim, and ends the claims that wait for room. Claims in hand may still
@@ -432,7 +324,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     #[must_use]
     #[inline]
     pub fn is_closed(&self) -> bool {
-        self.raw.is_closed()
+        self.raw.claims.is_ended()
     }
 
     /// Returns `true` if nothing more will be published: the sequencer is closed or finished, and
@@ -447,28 +339,21 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     }
 }
 
-impl<S: Sequence> Clone for MultiProducerSequencer<S> {
-    fn clone(&self) -> MultiProducerSequencer<S> {
-        MultiProducerSequencer { raw: Arc::clone(&self.raw) }
-    }
+claims! { MultiProducerSequencer, MultiClaim, () }
+options! {
+    MultiProducerSequencer:
+    /// # Panics
+    /// If the sequencer has been cloned, or numbers have been claimed.
 }
 
-impl<S: Sequence> UnwindSafe for MultiProducerSequencer<S> {}
-impl<S: Sequence> RefUnwindSafe for MultiProducerSequencer<S> {}
-
-impl<S: Sequence> fmt::Debug for MultiProducerSequencer<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Formatting runs foreign code, which must not hold a lock.
-        let for_room = self.raw.claims.lock().places();
-        let to_read = self.raw.stamps.lock().waiters.places();
-        f.debug_struct("MultiProducerSequencer")
-            .field("size", &self.size())
-            .field("next", &self.raw.claims.number(self.raw.claims.next()))
-            .field("last_published", &self.last_published())
-            .field("closed", &self.is_closed())
-            .field("waiting_for_room", &for_room)
-            .field("waiting_to_read", &to_read)
-            .finish()
+debug! {
+    impl<S: Sequence> MultiProducerSequencer<S> as this {
+        size: this.size(),
+        next: this.raw.claims.number(this.raw.claims.next()),
+        last_published: this.last_published(),
+        closed: this.is_closed(),
+        waiting_for_room: this.raw.claims.lock().places(),
+        waiting_to_read: this.raw.stamps.lock().waiters.places(),
     }
 }
 
@@ -524,11 +409,4 @@ impl<S: Sequence> Drop for MultiClaim<'_, S> {
     }
 }
 
-impl<S: Sequence> UnwindSafe for MultiClaim<'_, S> {}
-impl<S: Sequence> RefUnwindSafe for MultiClaim<'_, S> {}
-
-impl<S: Sequence> fmt::Debug for MultiClaim<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MultiClaim").field(&self.range()).finish()
-    }
-}
+unwind_safe! { impl<S: Sequence> MultiClaim<'_, S> }

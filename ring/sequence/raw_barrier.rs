@@ -33,7 +33,7 @@
 //! published before.
 
 use super::arithmetic::{Sequence, nearest};
-use super::awaited::{CLOSED, Options, PUBLISHED};
+use super::awaited::{Awaited, CLOSED, Numbers, Options, PUBLISHED};
 use super::spinning::Learned;
 use super::strategy::WaitStrategy;
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
@@ -48,9 +48,9 @@ pub(super) struct RawBarrier<S> {
     published: CachePadded<AtomicU64>,
     watched: CachePadded<Watched>,
     state: Mutex<State>,
-    pub(super) options: Options,
-    fences: Fences,
-    pub(super) learned: Learned,
+    options: Options,
+    pub(super) fences: Fences,
+    learned: Learned,
     _sequence: PhantomData<S>,
 }
 
@@ -142,34 +142,23 @@ impl<S: Sequence> RawBarrier<S> {
     }
 
     #[inline(always)]
-    pub(super) fn published(&self) -> S {
-        // MUTANT(barrier.published): relaxed
-        S::from_word(self.published.load(Ordering::Acquire))
-    }
-
-    #[inline(always)]
     pub(super) fn publish(&self, to: S) -> bool {
         if !S::from_word(self.published.load(Ordering::Relaxed)).precedes(to) {
             return false;
         }
         // MUTANT(barrier.publish): relaxed
         self.published.store(to.to_word(), Ordering::Release);
-        self.fences().publisher();
+        self.fences.publisher();
         if !to.precedes(S::from_word(self.watched.wanted.load(Ordering::Relaxed))) {
             self.tell();
         }
         true
     }
 
-    #[inline(always)]
-    pub(super) fn fences(&self) -> Fences {
-        self.fences
-    }
-
-    /// Sets the options, before the first use.
-    pub(super) fn set_options(&mut self, options: Options) {
-        self.options = options;
-        self.fences = Fences::of(options.strategy);
+    /// Changes the options, before the first use.
+    pub(super) fn change_options(&mut self, to: impl FnOnce(Options) -> Options) {
+        self.options = to(self.options);
+        self.fences = Fences::of(self.options.strategy);
     }
 
     /// Wakes the waiters that have an answer now, and calls the watchers that are due.
@@ -177,7 +166,7 @@ impl<S: Sequence> RawBarrier<S> {
     #[inline(never)]
     fn tell(&self) {
         let mut wakes = Wakes::default();
-        let mut state = self.lock();
+        let mut state = self.state();
         state.waiters.grant_those(|node| self.answer(target_of(node)), &mut wakes);
         let ended = self.ended() != End::Open;
         let last = self.published();
@@ -193,12 +182,6 @@ impl<S: Sequence> RawBarrier<S> {
         drop(state);
         wakes.deliver();
         told.iter().for_each(|watcher| watcher.progress());
-    }
-
-    /// Returns the answer of a wait, if it is decided.
-    pub(super) fn answer(&self, target: S) -> Option<u32> {
-        let ended = self.ended() != End::Open;
-        if !self.published().precedes(target) { Some(PUBLISHED) } else { ended.then_some(CLOSED) }
     }
 
     pub(super) fn ended(&self) -> End {
@@ -230,19 +213,16 @@ impl<S: Sequence> RawBarrier<S> {
 
     /// Adds a watcher. It is called at the end, and for the numbers that it arms itself for.
     pub(super) fn watch(&self, watcher: Weak<dyn Watcher>) {
-        self.lock().watchers.push(Armed { watcher, at: None });
-    }
-
-    pub(super) fn forget(&self, watcher: &Weak<dyn Watcher>) {
-        let mut state = self.lock();
-        state.watchers.retain(|armed| !armed.watcher.ptr_eq(watcher));
-        self.want(&state);
+        let watchers = &mut self.state().watchers;
+        // The watchers that are gone are forgotten here, so that there are never many.
+        watchers.retain(|armed| armed.watcher.strong_count() > 0);
+        watchers.push(Armed { watcher, at: None });
     }
 
     /// Has the watcher called when `at` has come. The caller must then run the waiter's fence and
     /// look again, as the number may have come already.
     pub(super) fn arm(&self, watcher: &Weak<dyn Watcher>, at: S) {
-        let mut state = self.lock();
+        let mut state = self.state();
         for armed in &mut state.watchers {
             if armed.watcher.ptr_eq(watcher) {
                 armed.at = Some(at.to_word());
@@ -253,11 +233,7 @@ impl<S: Sequence> RawBarrier<S> {
 
     /// The places in the code that wait, as text.
     pub(super) fn places(&self) -> Vec<String> {
-        self.lock().waiters.places()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state().waiters.places()
     }
 }
 
@@ -270,6 +246,31 @@ fn target_of<S: Sequence>(node: &WaitNode) -> S {
     S::from_word(node.token.get())
 }
 
+impl<S: Sequence> Numbers for RawBarrier<S> {
+    type Number = S;
+
+    #[inline(always)]
+    fn published(&self) -> S {
+        // MUTANT(barrier.published): relaxed
+        S::from_word(self.published.load(Ordering::Acquire))
+    }
+
+    fn answer(&self, target: S) -> Option<u32> {
+        let ended = self.ended() != End::Open;
+        if !self.published().precedes(target) { Some(PUBLISHED) } else { ended.then_some(CLOSED) }
+    }
+}
+
+impl<S: Sequence> Awaited for RawBarrier<S> {
+    fn manner(&self) -> (Options, &Learned) {
+        (self.options, &self.learned)
+    }
+
+    fn close(&self) {
+        self.end(End::Closed);
+    }
+}
+
 impl<S: Sequence> Waitable for RawBarrier<S> {
     type State = State;
 
@@ -278,7 +279,7 @@ impl<S: Sequence> Waitable for RawBarrier<S> {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.lock()
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn waiters(state: &mut State) -> &mut WaitList {
@@ -294,7 +295,7 @@ impl<S: Sequence> Waitable for RawBarrier<S> {
         if target.precedes(wanted) {
             self.watched.wanted.store(target.to_word(), Ordering::Relaxed);
         }
-        self.fences().waiter();
+        self.fences.waiter();
         // MUTANT(barrier.enter.look): with None
         let answer = self.answer(target);
         if answer.is_some() {

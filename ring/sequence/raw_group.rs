@@ -20,7 +20,7 @@
 //! the nearest number in the list, or has just been called and will look again.
 
 use super::arithmetic::{Sequence, nearest};
-use super::awaited::{Awaited, CLOSED, Options, PUBLISHED};
+use super::awaited::{Awaited, CLOSED, Numbers, Options, PUBLISHED};
 use super::barrier::SequenceBarrier;
 use super::raw_barrier::{End, Fences, Watcher};
 use super::spinning::Learned;
@@ -50,23 +50,8 @@ impl<S: Sequence> RawGroup<S> {
         group
     }
 
-    /// The last number that all members have published.
-    #[inline(always)]
-    pub(super) fn published(&self) -> S {
-        minimum(&self.members)
-    }
-
-    /// Returns the answer of a wait, if it is decided.
-    pub(super) fn answer(&self, target: S) -> Option<u32> {
-        answer(&self.members, target)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, WaitList> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn places(&self) -> Vec<String> {
-        self.lock().places()
+        self.state().places()
     }
 }
 
@@ -83,20 +68,6 @@ pub(super) fn minimum<S: Sequence>(members: &[SequenceBarrier<S>]) -> S {
     least
 }
 
-/// Returns the answer of a wait for all members, if it is decided. A number that all members have
-/// published is an answer, even if some are closed. Otherwise the wait ends if a member is closed,
-/// or has finished before that number.
-pub(super) fn answer<S: Sequence>(members: &[SequenceBarrier<S>], target: S) -> Option<u32> {
-    let (mut reached, mut ended) = (true, false);
-    for member in members {
-        let end = member.raw().ended();
-        let short = member.last_published().precedes(target);
-        reached &= !short;
-        ended |= end == End::Closed || short && end == End::Finished;
-    }
-    if reached { Some(PUBLISHED) } else { ended.then_some(CLOSED) }
-}
-
 /// Arms a watcher in all members that have not published `at`. The caller must look again
 /// afterwards, as they may have published it meanwhile.
 pub(super) fn arm<S: Sequence>(members: &[SequenceBarrier<S>], watcher: &Weak<dyn Watcher>, at: S) {
@@ -105,7 +76,7 @@ pub(super) fn arm<S: Sequence>(members: &[SequenceBarrier<S>], watcher: &Weak<dy
             member.raw().arm(watcher, at);
         }
     }
-    let both = members.iter().all(|member| member.raw().fences() == Fences::Both);
+    let both = members.iter().all(|member| member.raw().fences == Fences::Both);
     // MUTANT(group.arm.fence): skip
     if both { Fences::Both.waiter() } else { Fences::Waiters.waiter() }
 }
@@ -113,7 +84,7 @@ pub(super) fn arm<S: Sequence>(members: &[SequenceBarrier<S>], watcher: &Weak<dy
 impl<S: Sequence> Watcher for RawGroup<S> {
     fn progress(&self) {
         let mut wakes = Wakes::default();
-        let mut waiters = self.lock();
+        let mut waiters = self.state();
         loop {
             let answer = |node: &WaitNode| self.answer(S::from_word(node.token.get()));
             waiters.grant_those(answer, &mut wakes);
@@ -139,7 +110,7 @@ impl<S: Sequence> Waitable for RawGroup<S> {
     }
 
     fn state(&self) -> MutexGuard<'_, WaitList> {
-        self.lock()
+        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn waiters(state: &mut WaitList) -> &mut WaitList {
@@ -163,22 +134,34 @@ impl<S: Sequence> Waitable for RawGroup<S> {
     fn give_back(&self, _: &WaitNode) {}
 }
 
-impl<S: Sequence> Awaited for RawGroup<S> {
-    fn options(&self) -> Options {
-        self.options
+impl<S: Sequence> Numbers for RawGroup<S> {
+    type Number = S;
+
+    #[inline(always)]
+    fn published(&self) -> S {
+        minimum(&self.members)
     }
 
-    fn learned(&self) -> &Learned {
-        &self.learned
+    /// A number that all members have published is an answer, even if some are closed. Otherwise
+    /// the wait ends if a member is closed, or has finished before that number.
+    fn answer(&self, target: S) -> Option<u32> {
+        let (mut reached, mut ended) = (true, false);
+        for member in &self.members {
+            let end = member.raw().ended();
+            let short = member.last_published().precedes(target);
+            reached &= !short;
+            ended |= end == End::Closed || short && end == End::Finished;
+        }
+        if reached { Some(PUBLISHED) } else { ended.then_some(CLOSED) }
+    }
+}
+
+impl<S: Sequence> Awaited for RawGroup<S> {
+    fn manner(&self) -> (Options, &Learned) {
+        (self.options, &self.learned)
     }
 
     fn close(&self) {
         self.members.iter().for_each(SequenceBarrier::close);
-    }
-}
-
-impl<S: Sequence> Drop for RawGroup<S> {
-    fn drop(&mut self) {
-        self.members.iter().for_each(|member| member.raw().forget(&self.watcher));
     }
 }

@@ -2,9 +2,9 @@
 //! [published](super::stamps) numbers.
 
 use super::arithmetic::Sequence;
-use super::awaited::{Awaited, CLOSED, Options};
+use super::awaited::{Awaited, CLOSED, Numbers, Options};
 use super::barrier::SequenceBarrier;
-use super::claims::{Claims, Count, RolledBack};
+use super::claims::{Claims, RolledBack};
 use super::raw_barrier::Watcher;
 use super::raw_group::minimum;
 use super::spinning::Learned;
@@ -103,7 +103,7 @@ impl<S: Sequence> RawMulti<S> {
             RolledBack::ForOthers => {
                 self.grant_room();
                 // MUTANT(multi.rolled_back.ended): false
-                if self.is_closed() {
+                if self.claims.is_ended() {
                     self.tell();
                 }
             }
@@ -128,12 +128,6 @@ impl<S: Sequence> RawMulti<S> {
         wakes.deliver();
     }
 
-    /// Returns the answer of a reader's wait, if it is decided: see [`Stamps::answer`].
-    pub(super) fn answer(&self, wanted: u64, from: u64) -> Option<u32> {
-        self.stamps.answer(wanted, from, || self.claims.next())
-    }
-
-    /// Claims numbers for waiting producers while there is room.
     fn grant_room(&self) {
         let mut wakes = Wakes::default();
         let mut waiters = self.claims.lock();
@@ -142,16 +136,10 @@ impl<S: Sequence> RawMulti<S> {
         wakes.deliver();
     }
 
-    /// Returns `true` if later claims are refused.
-    #[inline(always)]
-    pub(super) fn is_closed(&self) -> bool {
-        self.claims.is_ended()
-    }
-
     /// Returns `true` if later claims are refused, and everything claimed is published or given
     /// back.
     pub(super) fn is_finished(&self) -> bool {
-        self.is_closed() && {
+        self.claims.is_ended() && {
             let next = self.claims.next();
             self.frontier(next) == next
         }
@@ -197,7 +185,7 @@ impl<S: Sequence> RawMulti<S> {
 /// Called when a reader has made progress or has ended.
 impl<S: Sequence> Watcher for RawMulti<S> {
     fn progress(&self) {
-        if self.all_readers().any(SequenceBarrier::is_finished) && !self.is_closed() {
+        if self.all_readers().any(SequenceBarrier::is_finished) && !self.claims.is_ended() {
             self.stamps.desert();
             self.close();
         } else {
@@ -206,35 +194,18 @@ impl<S: Sequence> Watcher for RawMulti<S> {
     }
 }
 
-impl<S: Sequence> Drop for RawMulti<S> {
-    fn drop(&mut self) {
-        self.all_readers().for_each(|reader| reader.raw().forget(&self.watcher));
-    }
-}
-
 /// The sequencer as producers wait for it: for room.
 pub(super) struct Room<'a, S: Sequence>(pub(super) &'a RawMulti<S>);
 
-/// The sequencer as readers wait for it: for published numbers.
-pub(super) struct Reads<'a, S: Sequence>(pub(super) &'a RawMulti<S>);
+/// The sequencer as a reader waits for it: for published numbers. The reader knows that all numbers
+/// up to the second field are published.
+pub(super) struct Reads<'a, S: Sequence>(pub(super) &'a RawMulti<S>, pub(super) S);
 
-macro_rules! common {
+macro_rules! awaited {
     ($($name:ident: $side:literal),*) => {$(
-        impl<S: Sequence> Clone for $name<'_, S> {
-            fn clone(&self) -> Self {
-                *self
-            }
-        }
-
-        impl<S: Sequence> Copy for $name<'_, S> {}
-
         impl<S: Sequence> Awaited for $name<'_, S> {
-            fn options(&self) -> Options {
-                self.0.options
-            }
-
-            fn learned(&self) -> &Learned {
-                &self.0.learned[$side]
+            fn manner(&self) -> (Options, &Learned) {
+                (self.0.options, &self.0.learned[$side])
             }
 
             fn close(&self) {
@@ -244,7 +215,25 @@ macro_rules! common {
     )*};
 }
 
-common! { Room: 0, Reads: 1 }
+awaited! { Room: 0, Reads: 1 }
+
+impl<S: Sequence> Numbers for Reads<'_, S> {
+    type Number = S;
+
+    #[inline]
+    fn published(&self) -> S {
+        self.0.published_from(self.1)
+    }
+
+    fn answer(&self, target: S) -> Option<u32> {
+        let (wanted, from) = (self.token(target), self.0.index_after(self.1));
+        self.0.stamps.answer(wanted, from, || self.0.claims.next())
+    }
+
+    fn token(&self, target: S) -> u64 {
+        self.0.index_after(target)
+    }
+}
 
 impl<S: Sequence> Waitable for Room<'_, S> {
     type State = WaitList;
@@ -304,11 +293,4 @@ impl<S: Sequence> Waitable for Reads<'_, S> {
 
     /// A reader's grant takes nothing.
     fn give_back(&self, _: &WaitNode) {}
-}
-
-impl Count {
-    /// Limits a request to the size of the ring.
-    pub(super) fn capped(least: usize, most: usize, size: usize) -> Count {
-        Count { least: least.min(size) as u32, most: most.min(size) as u32 }
-    }
 }

@@ -1,17 +1,14 @@
 use super::arithmetic::{Sequence, SequenceRange};
-use super::awaited::Options;
+use super::awaited::{Awaited, Options, wait_until};
 use super::barrier::SequenceBarrier;
+use super::common::{claims, options};
 use super::group::SequenceBarrierGroup;
 use super::raw_barrier::Watcher;
-use super::strategy::WaitStrategy;
 use crate::runtime::is_cancelled;
 use crate::shim::Arc;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::time::{Duration, Instant};
-use crate::sync::WaitError;
-use crate::sync::after;
-use std::fmt;
-use std::panic::{RefUnwindSafe, UnwindSafe};
+use crate::sync::{WaitError, after};
 use std::sync::Weak;
 
 /// Hands out the places of a ring to one producer, and tells readers what it has published.
@@ -90,14 +87,11 @@ impl<S: Sequence> Ends<S> {
             over: AtomicBool::new(false),
             watcher: this.clone(),
         });
-        ends.watched().for_each(|barrier| barrier.raw().watch(ends.watcher.clone()));
+        let watched = ends.barriers().chain(ends.before.iter().cloned());
+        watched.for_each(|barrier| barrier.raw().watch(ends.watcher.clone()));
         // The barriers may have ended before they were watched.
         ends.progress();
         ends
-    }
-
-    fn watched(&self) -> impl Iterator<Item = SequenceBarrier<S>> + '_ {
-        self.barriers().chain(self.before.iter().cloned())
     }
 
     /// The barriers that end together.
@@ -122,12 +116,6 @@ impl<S: Sequence> Watcher for Ends<S> {
     }
 }
 
-impl<S: Sequence> Drop for Ends<S> {
-    fn drop(&mut self) {
-        self.watched().for_each(|barrier| barrier.raw().forget(&self.watcher));
-    }
-}
-
 /// # Panics
 /// If `size` is not valid for a ring of `S`.
 #[track_caller]
@@ -149,73 +137,37 @@ impl<S: Sequence> SingleProducerSequencer<S> {
     /// than 2^30.
     #[must_use]
     #[track_caller]
-    pub fn new(
-        read: impl Into<SequenceBarrierGroup<S>>,
-        size: usize,
-    ) -> SingleProducerSequencer<S> {
+    pub fn new(read: impl Into<SequenceBarrierGroup<S>>, size: usize) -> Self {
         SingleProducerSequencer::with(read.into(), size, Options::default())
     }
 
-    /// Sets another [`WaitStrategy`] for both sides.
-    ///
-    /// # Panics
-    /// If something has been published, or the group of [`published`](Self::published) has been
-    /// cloned.
-    #[must_use]
-    pub fn with_strategy(self, strategy: WaitStrategy) -> SingleProducerSequencer<S> {
-        self.changed(|options| Options { strategy, ..options })
-    }
-
-    /// Makes the sequencer close when a wait or a claim is cancelled, times out, or is dropped as a
-    /// pending future.
-    ///
-    /// # Panics
-    /// As [`with_strategy`](SingleProducerSequencer::with_strategy).
-    #[must_use]
-    pub fn terminal(self) -> SingleProducerSequencer<S> {
-        self.changed(|options| Options { terminal: true, ..options })
-    }
-
-    fn changed(self, options: impl FnOnce(Options) -> Options) -> SingleProducerSequencer<S> {
+    #[track_caller]
+    fn change_options(self, to: impl FnOnce(Options) -> Options) -> Self {
         assert!(
             self.published.is_unique() && self.next == self.first,
             "cygnet: set the options of a sequencer before it is used"
         );
-        let options = options(self.read.options());
+        let options = to(self.read.raw().options);
         SingleProducerSequencer::with(self.read.clone(), self.size, options)
     }
 
     #[track_caller]
-    fn with(
-        read: SequenceBarrierGroup<S>,
-        size: usize,
-        options: Options,
-    ) -> SingleProducerSequencer<S> {
+    fn with(read: SequenceBarrierGroup<S>, size: usize, options: Options) -> Self {
         assert_size::<S>(size);
-        let written = SequenceBarrier::starting_after(read.last_published()).with_options(options);
-        SingleProducerSequencer::publishing_in(written, &read, Vec::new(), size, options)
+        let written =
+            SequenceBarrier::starting_after(read.last_published()).change_options(|_| options);
+        SingleProducerSequencer::with_written(written, &read, Vec::new(), size)
     }
 
-    /// Creates a sequencer that publishes in a barrier which others already know. `before` are the
-    /// readers of the stages before those in `read`.
+    /// Creates a sequencer that publishes in a barrier which others may already know, with the
+    /// options of that barrier. `before` are the readers of the stages before those in `read`.
     pub(crate) fn with_written(
         written: SequenceBarrier<S>,
         read: &SequenceBarrierGroup<S>,
         before: Vec<SequenceBarrier<S>>,
         size: usize,
-        strategy: WaitStrategy,
     ) -> SingleProducerSequencer<S> {
-        let options = Options { strategy, ..Options::default() };
-        SingleProducerSequencer::publishing_in(written, read, before, size, options)
-    }
-
-    fn publishing_in(
-        written: SequenceBarrier<S>,
-        read: &SequenceBarrierGroup<S>,
-        before: Vec<SequenceBarrier<S>>,
-        size: usize,
-        options: Options,
-    ) -> SingleProducerSequencer<S> {
+        let (options, _) = written.raw().manner();
         let read = SequenceBarrierGroup::with(read.members(), options);
         let last = written.last_published();
         let published = SequenceBarrierGroup::with([written.clone()], options);
@@ -249,72 +201,6 @@ impl<S: Sequence> SingleProducerSequencer<S> {
     #[must_use]
     pub fn last_published(&self) -> S {
         self.written.last_published()
-    }
-
-    /// Claims the next number, waiting for room.
-    ///
-    /// Suspends unless there is room, and costs some loads if there is.
-    ///
-    /// # Errors
-    /// [`WaitError::Closed`] if the sequencer is closed; [`WaitError::Cancelled`] if the calling
-    /// task is cancelled, even if there is room.
-    ///
-    /// # Panics
-    /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
-    /// between tasks.
-    #[track_caller]
-    #[inline]
-    pub fn claim_one(&mut self) -> Result<SingleClaim<'_, S>, WaitError> {
-        self.claim(1, 1, None)
-    }
-
-    /// Claims up to `count` numbers, waiting until there is room for at least one. A count of 0
-    /// gives an empty claim at once.
-    ///
-    /// Suspends and costs as [`claim_one`](SingleProducerSequencer::claim_one).
-    ///
-    /// # Errors
-    /// As [`claim_one`](SingleProducerSequencer::claim_one).
-    ///
-    /// # Panics
-    /// As [`claim_one`](SingleProducerSequencer::claim_one).
-    #[track_caller]
-    #[inline]
-    pub fn claim_up_to(&mut self, count: usize) -> Result<SingleClaim<'_, S>, WaitError> {
-        self.claim(1, count, None)
-    }
-
-    /// Claims `count` numbers, or the whole ring if it is smaller, waiting until there is room for
-    /// all of them.
-    ///
-    /// Suspends and costs as [`claim_one`](SingleProducerSequencer::claim_one).
-    ///
-    /// # Errors
-    /// As [`claim_one`](SingleProducerSequencer::claim_one).
-    ///
-    /// # Panics
-    /// As [`claim_one`](SingleProducerSequencer::claim_one).
-    #[track_caller]
-    #[inline]
-    pub fn claim_exactly(&mut self, count: usize) -> Result<SingleClaim<'_, S>, WaitError> {
-        self.claim(count, count, None)
-    }
-
-    /// Does the same as [`claim_up_to`](SingleProducerSequencer::claim_up_to), but waits no longer
-    /// than `time`.
-    ///
-    /// # Errors
-    /// [`WaitError::TimedOut`] when the time is over, and the errors of `claim_one`.
-    ///
-    /// # Panics
-    /// As [`claim_one`](SingleProducerSequencer::claim_one).
-    #[track_caller]
-    pub fn claim_timeout(
-        &mut self,
-        count: usize,
-        time: Duration,
-    ) -> Result<SingleClaim<'_, S>, WaitError> {
-        self.claim(1, count, after(time))
     }
 
     /// Claims up to `count` numbers if there is room now. Does not wait.
@@ -374,7 +260,7 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         most: usize,
         until: Option<Instant>,
     ) -> Result<SingleClaim<'_, S>, WaitError> {
-        let room = self.read.wait_until(self.must_be_read(least), until);
+        let room = wait_until(self.read.raw(), self.must_be_read(least), until);
         self.learn(room)?;
         if self.is_closed() {
             return Err(WaitError::Closed);
@@ -454,17 +340,20 @@ impl<S: Sequence> Drop for SingleProducerSequencer<S> {
     }
 }
 
-impl<S: Sequence> UnwindSafe for SingleProducerSequencer<S> {}
-impl<S: Sequence> RefUnwindSafe for SingleProducerSequencer<S> {}
+claims! { SingleProducerSequencer, SingleClaim, (mut) }
+options! {
+    SingleProducerSequencer:
+    /// # Panics
+    /// If something has been published, or the group of [`published`](Self::published) has been
+    /// cloned.
+}
 
-impl<S: Sequence> fmt::Debug for SingleProducerSequencer<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SingleProducerSequencer")
-            .field("size", &self.size)
-            .field("next", &self.next)
-            .field("published", &self.published)
-            .field("read", &self.read)
-            .finish()
+debug! {
+    impl<S: Sequence> SingleProducerSequencer<S> as this {
+        size: this.size,
+        next: this.next,
+        published: this.published,
+        read: this.read,
     }
 }
 
@@ -507,11 +396,5 @@ impl<S: Sequence> SingleClaim<'_, S> {
     pub fn publish_first(mut self, count: usize) -> bool {
         self.range = self.range.take(count);
         self.publish()
-    }
-}
-
-impl<S: Sequence> fmt::Debug for SingleClaim<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SingleClaim").field(&self.range).finish()
     }
 }

@@ -70,17 +70,9 @@ impl WaitStrategy {
         let polite = if worker.is_some() { POLITE_TASK } else { POLITE_THREAD };
         // The awaited task may run elsewhere, or may yet be stolen; a yield could start it on this
         // worker and prevent that.
-        let mut hope = match worker {
-            Some(worker)
-                if patience.is_none()
-                    && worker.shared().config.workers > 1
-                    && !learned.is_near() =>
-            {
-                now().checked_add(HOPE)
-            }
-            _ => None,
-        };
         let workers = worker.map(|worker| worker.shared().config.workers);
+        let is_far = patience.is_none() && workers > Some(1) && !learned.is_near();
+        let mut hope = if is_far { now().checked_add(HOPE) } else { None };
         let budget = learned.budget();
         let mut turn = 0_u32;
         while patience.is_none_or(|patience| turn < patience) {

@@ -30,17 +30,23 @@ pub(super) struct Gate {
 }
 
 impl Gate {
+    /// Returns the cause of the cancel that closed the group.
+    pub(super) fn cause(&self) -> Arc<Cause> {
+        Arc::clone(self.closed_by.get().expect("its handle, which we have, has not closed it"))
+    }
+
     /// Closes the rundown: no spawn gets in any more.
     fn close(&self) {
         if self.rundown.close() {
-            self.settle();
+            settle(&self.outside);
         }
     }
+}
 
-    fn settle(&self) {
-        let settled = self.outside.settle(Ok(()));
-        debug_assert!(settled.is_ok(), "a cancel does not end it, and one is the last");
-    }
+/// Ends the task of a group whose members are counted.
+fn settle(outside: &Outside<()>) {
+    let settled = outside.settle(Ok(()));
+    debug_assert!(settled.is_ok(), "a cancel does not end a group's task, and one caller does");
 }
 
 /// The hook on a detached group.
@@ -64,34 +70,30 @@ impl Drop for Entered<'_> {
         if let Some(gate) = self.0
             && gate.rundown.leave()
         {
-            gate.settle();
+            settle(&gate.outside);
         }
     }
 }
 
-/// A detached group that takes no more members.
-pub(super) struct Closed<'a>(&'a Arc<Gate>);
-
-impl Closed<'_> {
-    /// Returns the cause of the cancel that closed the group.
-    pub(super) fn cause(&self) -> Arc<Cause> {
-        Arc::clone(self.0.closed_by.get().expect("its handle, which we have, has not closed it"))
-    }
-
-    /// Returns a hold for a group below this one, which has no hold of its own.
-    pub(super) fn hold(&self) -> Hold {
-        Hold::Detached(Arc::clone(self.0))
-    }
-}
-
 impl Hold {
-    /// Makes the hold of a new detached group from its record, which must have been made to
-    /// [tell](OnCancel::Tell).
-    pub(super) fn detached(outside: Outside<()>) -> Hold {
+    /// Makes the hold of a new group: a linked one if a cancel does nothing to its task, or a
+    /// detached one if a cancel is to [tell](OnCancel::Tell).
+    pub(super) fn new(outside: Outside<()>, on_cancel: OnCancel) -> Hold {
+        if on_cancel == OnCancel::Wait {
+            return Hold::Linked(outside);
+        }
         let (rundown, closed_by) = (Rundown::new(), OnceLock::new());
         let gate = Arc::new(Gate { outside, rundown, closed_by });
         gate.outside.hang(Box::new(Close(Arc::clone(&gate)))).keep();
         Hold::Detached(gate)
+    }
+
+    /// Returns the effect of a cancel on the task of a group of the same kind.
+    pub(super) fn on_cancel(&self) -> OnCancel {
+        match self {
+            Hold::Linked(_) => OnCancel::Wait,
+            Hold::Detached(_) => OnCancel::Tell,
+        }
     }
 
     pub(super) fn outside(&self) -> &Outside<()> {
@@ -104,34 +106,19 @@ impl Hold {
     /// Enters the group, to use its node.
     ///
     /// # Errors
-    /// The closed group, if a cancel has closed it.
-    pub(super) fn enter(&self) -> Result<Entered<'_>, Closed<'_>> {
+    /// The gate, if a cancel has closed it.
+    pub(super) fn enter(&self) -> Result<Entered<'_>, &Arc<Gate>> {
         match self {
             Hold::Linked(_) => Ok(Entered(None)),
             Hold::Detached(gate) if gate.rundown.enter() => Ok(Entered(Some(gate))),
-            Hold::Detached(gate) => Err(Closed(gate)),
-        }
-    }
-
-    /// Returns how to make a group of the same kind: the effect of a cancel on its task, and its
-    /// hold.
-    pub(super) fn kind(&self) -> (OnCancel, fn(Outside<()>) -> Hold) {
-        match self {
-            Hold::Linked(_) => (OnCancel::Wait, Hold::Linked),
-            Hold::Detached(_) => (OnCancel::Tell, Hold::detached),
+            Hold::Detached(gate) => Err(gate),
         }
     }
 
     /// Closes the group: no more members come from outside it.
     pub(super) fn close(&self) {
         match self {
-            Hold::Linked(outside) => {
-                let settled = outside.settle(Ok(()));
-                debug_assert!(
-                    settled.is_ok(),
-                    "a cancel does not end it, and nobody else settles it"
-                );
-            }
+            Hold::Linked(outside) => settle(outside),
             Hold::Detached(gate) => gate.close(),
         }
     }

@@ -1,13 +1,15 @@
 //! The members of a group, and their failures.
 
+use super::hold::Hold;
 use crate::runtime::combinators::TaskError;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::payload::PanicPayload;
 use crate::scheduler::cancel::reason::cause_of;
 use crate::scheduler::cancel::{cancel_node, is_cancelled};
+use crate::scheduler::life::live_node::LiveNode;
 use crate::task::cause::{Cause, Reason};
 use crate::task::outcome::Failure;
-use crate::task::words::tree::{Node, Verdict};
+use crate::task::words::tree::Verdict;
 use std::any::Any;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -67,14 +69,22 @@ impl<E> From<JoinError> for Kept<E> {
     }
 }
 
-/// The state that the members share.
-pub(super) struct Failures<E> {
+/// The part of a group that its members share.
+pub(super) struct Shared<E> {
+    /// Holds the group open for new members. Below a group that was closed, this is the hold of
+    /// that group.
+    pub(super) hold: Hold,
     first: Mutex<Option<Kept<E>>>,
 }
 
-impl<E> Failures<E> {
-    pub(super) fn new() -> Failures<E> {
-        Failures { first: Mutex::new(None) }
+impl<E> Shared<E> {
+    pub(super) fn new(hold: Hold) -> Shared<E> {
+        Shared { hold, first: Mutex::new(None) }
+    }
+
+    /// Returns the node of the group, which does not end before its members.
+    pub(super) fn node(&self) -> LiveNode<'_> {
+        self.hold.outside().live_node()
     }
 
     /// Takes the failure out.
@@ -98,46 +108,21 @@ impl<E> Failures<E> {
 
 /// Finds the cancellation that an error passes on, for the error types by which `?` passes it on.
 fn cancelled_in(error: &dyn Any) -> Option<&Cancelled> {
-    fn of_join(error: &JoinError) -> Option<&Cancelled> {
-        match error {
-            JoinError::Cancelled(cancelled)
-            | JoinError::NotStarted(cancelled)
-            | JoinError::Unwound(cancelled) => Some(cancelled),
-            _ => None,
-        }
-    }
     if let Some(boxed) = error.downcast_ref::<Box<dyn Error + Send + Sync>>() {
-        return boxed.downcast_ref().or_else(|| of_join(boxed.downcast_ref()?));
+        return boxed.downcast_ref().or_else(|| JoinError::cancelled(boxed.downcast_ref()?));
     }
-    error.downcast_ref().or_else(|| of_join(error.downcast_ref()?))
+    error.downcast_ref().or_else(|| JoinError::cancelled(error.downcast_ref()?))
 }
 
 /// A member, until it has run.
 pub(super) struct Member<E> {
-    failures: Arc<Failures<E>>,
-    /// The group's node, which does not end before its members.
-    node: *const Node,
-    fails_fast: Option<&'static Location<'static>>,
-    ran: bool,
+    pub(super) group: Arc<Shared<E>>,
+    /// If the member fails and this is a place, it cancels the other members.
+    pub(super) fails_fast: Option<&'static Location<'static>>,
+    pub(super) ran: bool,
 }
 
-// SAFETY: nodes are shared by design. The failures are behind a lock, and the errors in them are
-// `Send`.
-unsafe impl<E: Send> Send for Member<E> {}
-
 impl<E> Member<E> {
-    /// Makes a member. If it fails and `fails_fast` is a place, it cancels the other members.
-    ///
-    /// # Safety
-    /// `node` is the node of the member's group, and does not end before the member is dropped.
-    pub(super) unsafe fn new(
-        failures: Arc<Failures<E>>,
-        node: *const Node,
-        fails_fast: Option<&'static Location<'static>>,
-    ) -> Member<E> {
-        Member { failures, node, fails_fast, ran: false }
-    }
-
     fn run<R: MemberResult<E>>(mut self, f: impl FnOnce() -> R)
     where
         E: 'static,
@@ -160,10 +145,7 @@ impl<E> Member<E> {
         let Some(cancelled) = cancelled_in(error) else { return false };
         // If several cancels come at once, the member may have been told another reason than the
         // one that counts for the group.
-        let mut at = self.node;
-        // SAFETY: the group's node does not end before this member, and the nodes above it not
-        // before the group.
-        while let Some(node) = unsafe { at.as_ref() } {
+        for node in self.group.node().and_above() {
             let is_cancelled = node.verdict() == Verdict::Cancelled;
             if is_cancelled && *cancelled == Cancelled::new(cause_of(node)) {
                 return true;
@@ -173,18 +155,16 @@ impl<E> Member<E> {
             if node.word().is_ignoring() {
                 return false;
             }
-            at = node.parent;
         }
         false
     }
 
     fn fail(&self, failure: Kept<E>) {
-        if self.failures.keep(failure)
+        if self.group.keep(failure)
             && let Some(place) = self.fails_fast
         {
             let cause = Cause::new(Reason::SiblingFailed, Some(place));
-            // SAFETY: the caller is a member, and the node does not end before its members.
-            unsafe { cancel_node(&*self.node, Some(cause)) };
+            cancel_node(&self.group.node(), Some(cause));
         }
     }
 }
@@ -194,9 +174,7 @@ impl<E> Drop for Member<E> {
         if self.ran {
             return;
         }
-        // SAFETY: the node does not end before its members, and a member is dropped with its
-        // captures, before its task ends.
-        let node = unsafe { &*self.node };
+        let node = self.group.node();
         let error = if is_cancelled(node) {
             JoinError::NotStarted(Cancelled::new(cause_of(node)))
         } else {

@@ -12,23 +12,20 @@ use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
 use crate::runtime::handle::Handle;
 use crate::runtime::here;
 use crate::runtime::lease::spawn_from_anywhere;
-use crate::runtime::spawn::{TaskBuilder, outside_terms, terms};
-use crate::runtime::task::{Claim, Task};
+use crate::runtime::spawn::outside_terms;
+use crate::runtime::task::Task;
+use crate::runtime::task_builder::{Guarding, Seal, TaskBuilder, TaskPlace, task};
 use crate::scheduler::cancel::is_cancelled;
-use crate::scheduler::life::external::{OnCancel, Outside};
+use crate::scheduler::life::external::OnCancel;
+use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::wait::no_suspend::assert_may_wait;
-use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::shared as scheduler;
 use crate::task::cause::Reason;
-use crate::task::record::{Record, Traits};
-use crate::task::words::tree::Node;
+use crate::task::record::Traits;
 use hold::Hold;
-use member::{Failures, Kept, Member, Parts};
+use member::{Kept, Member, Parts, Shared};
 use std::convert::Infallible;
-use std::fmt;
-use std::panic::{
-    AssertUnwindSafe, Location, RefUnwindSafe, UnwindSafe, catch_unwind, resume_unwind,
-};
-use std::ptr::NonNull;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 /// A group of tasks, the members, which are spawned one by one, from tasks and threads, and joined
@@ -50,7 +47,7 @@ use std::sync::Arc;
 /// # rt.block_on(|| {
 /// let group = cygnet::TaskGroup::new();
 /// group.join().unwrap();
-/// group.spawn(|| ());
+/// group.add(|| ());
 /// # });
 /// ```
 ///
@@ -64,7 +61,7 @@ use std::sync::Arc;
 ///     let group = cygnet::TaskGroup::new();
 ///     for _connection in 0..10 {
 ///         let served = served.clone();
-///         group.spawn(move || { served.fetch_add(1, Ordering::Relaxed); });
+///         group.add(move || { served.fetch_add(1, Ordering::Relaxed); });
 ///     }
 ///     group.join().unwrap();
 /// });
@@ -78,7 +75,7 @@ use std::sync::Arc;
 /// rt.block_on(|| {
 ///     let group = cygnet::TaskGroup::fallible().fail_fast();
 ///     for text in ["1", "two", "3"] {
-///         group.spawn(move || text.parse::<u32>().map(drop));
+///         group.add(move || text.parse::<u32>().map(drop));
 ///     }
 ///     let error = group.join().unwrap_err();
 ///     assert_eq!(error.to_string(), "invalid digit found in string");
@@ -88,10 +85,7 @@ use std::sync::Arc;
 pub struct TaskGroup<E = Infallible> {
     /// The task that is the parent of the members; `None` below a group that was closed.
     task: Option<Task<()>>,
-    /// Holds the group open for new members. Below a group that was closed, this is the hold of
-    /// that group.
-    hold: Hold,
-    failures: Arc<Failures<E>>,
+    shared: Arc<Shared<E>>,
     fails_fast: bool,
 }
 
@@ -121,7 +115,7 @@ impl TaskGroup {
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
     /// let group = cygnet::TaskGroup::detached(&rt.handle()).unwrap();
-    /// group.spawn(|| { /* .. */ });
+    /// group.add(|| { /* .. */ });
     /// group.join().unwrap(); // here on a plain thread
     /// ```
     ///
@@ -141,11 +135,8 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// If called outside a task.
     #[track_caller]
     pub fn fallible() -> TaskGroup<E> {
-        let (worker, parent) = here("TaskGroup::new");
-        let terms = terms(parent, Location::caller(), Traits::default(), None);
-        // SAFETY: the node of the running task or scope is open.
-        let made = unsafe { worker.spawn_external(worker.node.get(), terms, OnCancel::Wait) };
-        TaskGroup::of(made, Hold::Linked)
+        let (worker, _) = here("TaskGroup::new");
+        TaskGroup::below(worker.shared(), worker.running_node(), OnCancel::Wait, false)
     }
 
     /// Makes a detached group for members that may fail. Otherwise like [`TaskGroup::detached`],
@@ -154,7 +145,7 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
     /// let group = cygnet::TaskGroup::fallible_detached(&rt.handle()).unwrap();
-    /// group.spawn(|| "x".parse::<u8>().map(drop));
+    /// group.add(|| "x".parse::<u8>().map(drop));
     /// assert!(group.join().is_err());
     /// ```
     ///
@@ -163,28 +154,27 @@ impl<E: Send + 'static> TaskGroup<E> {
     #[track_caller]
     pub fn fallible_detached(handle: &Handle) -> Result<TaskGroup<E>, SpawnError<()>> {
         let shared = handle.shared();
-        if !shared.root.admit() {
-            return Err(SpawnError(()));
-        }
-        let terms = outside_terms(Location::caller(), Traits::default(), None);
-        Ok(TaskGroup::of(shared.spawn_external_root(terms, OnCancel::Tell), Hold::detached))
+        let child = shared.root.admit().ok_or(SpawnError(()))?;
+        Ok(TaskGroup::below(shared, child.into_parent(), OnCancel::Tell, true))
     }
 
-    fn of(
-        (record, outside): (NonNull<Record>, Outside<()>),
-        hold: fn(Outside<()>) -> Hold,
+    /// Makes a group below `parent`, which the caller holds open, from any thread. If `counted`,
+    /// the parent counts it already.
+    #[track_caller]
+    fn below(
+        shared: &scheduler::Shared,
+        parent: LiveNode<'_>,
+        on_cancel: OnCancel,
+        counted: bool,
     ) -> TaskGroup<E> {
-        // SAFETY: the record came with a reference for the handle, which becomes the claim's.
-        let task = Task::new(unsafe { Claim::new(record) });
-        TaskGroup::with(Some(task), hold(outside))
+        // Without bindings of task-locals, which handles do not keep.
+        let terms = outside_terms(Location::caller(), Traits::default(), None);
+        let (handle, outside) = shared.spawn_external(parent, terms, on_cancel, counted);
+        TaskGroup::with(Some(Task::new(handle)), Hold::new(outside, on_cancel))
     }
 
     fn with(task: Option<Task<()>>, hold: Hold) -> TaskGroup<E> {
-        TaskGroup { task, hold, failures: Arc::new(Failures::new()), fails_fast: false }
-    }
-
-    fn node(&self) -> &Node {
-        &self.hold.outside().record().node
+        TaskGroup { task, shared: Arc::new(Shared::new(hold)), fails_fast: false }
     }
 
     /// Makes the group cancel its members when the first of them fails. Costs nothing, and does not
@@ -202,34 +192,25 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
     /// let server = cygnet::TaskGroup::detached(&rt.handle()).unwrap();
     /// let connection: cygnet::TaskGroup = server.child();
-    /// connection.spawn(|| assert!(cygnet::park().is_err()));
+    /// connection.add(|| assert!(cygnet::park().is_err()));
     /// server.cancel("the server stops");
     /// drop(connection.join());
     /// server.join().unwrap();
     /// ```
     #[track_caller]
     pub fn child<C: Send + 'static>(&self) -> TaskGroup<C> {
-        let _entered = match self.hold.enter() {
+        let hold = &self.shared.hold;
+        let _entered = match hold.enter() {
             Ok(entered) => entered,
-            Err(closed) => return TaskGroup::with(None, closed.hold()),
+            Err(gate) => return TaskGroup::with(None, Hold::Detached(Arc::clone(gate))),
         };
-        let terms = outside_terms(Location::caller(), Traits::default(), None);
-        let parent: *const Node = self.node();
-        let (on_cancel, hold) = self.hold.kind();
-        let shared = self.hold.outside().shared();
-        let here = Worker::current().filter(|worker| std::ptr::eq(worker.shared.get(), shared));
-        // SAFETY: `_entered` holds the group open, so its node is open.
-        let made = unsafe {
-            match here {
-                Some(worker) => worker.spawn_external(parent, terms, on_cancel),
-                None => shared.spawn_external_below(parent, terms, on_cancel),
-            }
-        };
-        TaskGroup::of(made, hold)
+        // `_entered` holds the group open, and so its node.
+        TaskGroup::below(hold.outside().shared(), self.shared.node(), hold.on_cancel(), false)
     }
 
     /// Spawns a member. If a task of the group's runtime calls this, the member inherits its
-    /// task-locals. If the group is cancelled, the closure is dropped, here or by a worker.
+    /// task-locals. If the group is cancelled, the closure is dropped, here or by a worker. A
+    /// [`TaskBuilder`] spawns a member with a name or a stack size, by [`TaskBuilder::spawn_in`].
     ///
     /// Can be called anywhere. Does not suspend. In a task of the same runtime, costs as much as
     /// [`spawn`](crate::spawn()) and two locked instructions (four if the group is detached);
@@ -239,53 +220,12 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// If there are some 134 million unfinished members. If the closure is dropped here and one of
     /// its destructors panics.
     #[track_caller]
-    pub fn spawn<F, R>(&self, f: F)
+    pub fn add<F, R>(&self, f: F)
     where
         F: FnOnce() -> R + Send + 'static,
         R: MemberResult<E>,
     {
-        self.spawn_with(TaskBuilder::default(), f);
-    }
-
-    /// Spawns a member with a name or a stack of its own size. Otherwise like [`TaskGroup::spawn`],
-    /// also in cost.
-    ///
-    /// ```
-    /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
-    /// # rt.block_on(|| {
-    /// let group = cygnet::TaskGroup::new();
-    /// group.spawn_with(cygnet::task().name("reader"), || ());
-    /// group.join().unwrap();
-    /// # });
-    /// ```
-    ///
-    /// # Panics
-    /// As for [`TaskGroup::spawn`].
-    #[track_caller]
-    pub fn spawn_with<F, R>(&self, task: TaskBuilder, f: F)
-    where
-        F: FnOnce() -> R + Send + 'static,
-        R: MemberResult<E>,
-    {
-        let at = Location::caller();
-        let _entered = match self.hold.enter() {
-            Ok(entered) => entered,
-            Err(closed) => {
-                let dropped = catch_unwind(AssertUnwindSafe(|| drop(f)));
-                // Kept even if a destructor of the captures has panicked.
-                let why = JoinError::NotStarted(Cancelled::new(closed.cause()));
-                self.failures.keep(why.into());
-                return dropped.unwrap_or_else(|payload| resume_unwind(payload));
-            }
-        };
-        let (node, failures): (*const Node, _) = (self.node(), Arc::clone(&self.failures));
-        // SAFETY: the node is that of the group, which ends after its members.
-        let member = unsafe { Member::new(failures, node, self.fails_fast.then_some(at)) };
-        // The closure's captures must be dropped before the member.
-        let parts = Parts { f, member };
-        let run = move || parts.run();
-        // SAFETY: the closure is 'static, and `_entered` holds the group open, so its node is open.
-        unsafe { spawn_from_anywhere(self.hold.outside().shared(), node, run, (task, at), true) };
+        self.place(task(), f, Seal);
     }
 
     /// Waits until all members have ended.
@@ -301,9 +241,9 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// # Panics
     /// As for [`Task::join`].
     pub fn join(self) -> Result<(), TaskError<E>> {
-        self.hold.close();
+        self.shared.hold.close();
         let joined = self.task.map_or(Ok(()), Task::join);
-        match self.failures.take() {
+        match self.shared.take() {
             Some(kept) => Err(kept.failure),
             None => joined.map_err(TaskError::Join),
         }
@@ -318,7 +258,7 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
     /// # rt.block_on(|| {
     /// let group = cygnet::TaskGroup::new();
-    /// group.spawn(|| assert!(cygnet::park().is_err()));
+    /// group.add(|| assert!(cygnet::park().is_err()));
     /// group.cancel_and_join("the server stops").unwrap();
     /// # });
     /// ```
@@ -338,10 +278,10 @@ impl<E: Send + 'static> TaskGroup<E> {
         self.cancel(reason);
         // A caller that may not wait is refused by a join too, and the join can return an error.
         let wait = if assert_may_wait().is_ok() { Task::await_end } else { Task::join };
-        self.hold.close();
+        self.shared.hold.close();
         let joined = self.task.map_or(Ok(()), wait);
         let failure = |kept: Option<Kept<E>>| kept.filter(|kept| !kept.is_consequence);
-        match failure(self.failures.take()).or_else(|| failure(joined.err().map(Kept::from))) {
+        match failure(self.shared.take()).or_else(|| failure(joined.err().map(Kept::from))) {
             Some(kept) => Err(kept.failure),
             None => Ok(()),
         }
@@ -360,7 +300,7 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// handle also tells when a cancel from above has come. Costs a locked instruction. Does not
     /// suspend.
     pub fn cancel_handle(&self) -> CancelHandle {
-        CancelHandle::of_task(NonNull::from(self.hold.outside().record()))
+        CancelHandle::of_task(self.shared.hold.outside().task())
     }
 
     /// Returns whether a member that is spawned now would not start.
@@ -368,19 +308,46 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// Does not suspend. Takes some nanoseconds, except for the first caller that learns of a
     /// cancel from above: that caller runs the hooks and wakers registered for it.
     pub fn is_cancelled(&self) -> bool {
-        match &self.hold {
-            Hold::Linked(outside) => is_cancelled(&outside.record().node),
+        match &self.shared.hold {
+            Hold::Linked(outside) => is_cancelled(outside.live_node()),
             // Every cancel from above has reached this node; the nodes above may be gone.
-            Hold::Detached(_) => self.hold.outside().is_cancelled(),
+            Hold::Detached(_) => self.shared.hold.outside().is_cancelled(),
         }
     }
 }
 
-impl<E> UnwindSafe for TaskGroup<E> {}
-impl<E> RefUnwindSafe for TaskGroup<E> {}
+impl<E, F, R> TaskPlace<F> for &TaskGroup<E>
+where
+    E: Send + 'static,
+    F: FnOnce() -> R + Send + 'static,
+    R: MemberResult<E>,
+{
+    type Spawned = ();
 
-impl<E> fmt::Debug for TaskGroup<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskGroup").field("fails_fast", &self.fails_fast).finish_non_exhaustive()
+    fn place<G: Guarding>(self, task: TaskBuilder<G>, f: F, _: Seal) {
+        task.refuse_now("a group");
+        let hold = &self.shared.hold;
+        let _entered = match hold.enter() {
+            Ok(entered) => entered,
+            Err(gate) => {
+                let dropped = catch_unwind(AssertUnwindSafe(|| drop(f)));
+                // Kept even if a destructor of the captures has panicked.
+                let why = JoinError::NotStarted(Cancelled::new(gate.cause()));
+                self.shared.keep(why.into());
+                return dropped.unwrap_or_else(|payload| resume_unwind(payload));
+            }
+        };
+        let fails_fast = self.fails_fast.then_some(Location::caller());
+        let member = Member { group: Arc::clone(&self.shared), fails_fast, ran: false };
+        // The closure's captures must be dropped before the member.
+        let parts = Parts { f, member };
+        let (run, shared) = (move || parts.run(), hold.outside().shared());
+        // SAFETY: the closure is 'static, and `_entered` holds the group open, so its node is open.
+        let task = unsafe { spawn_from_anywhere(shared, self.shared.node(), task, run, true) };
+        task.into_iter().for_each(Task::detach);
     }
 }
+
+unwind_safe! { impl<E> TaskGroup<E> }
+
+debug! { impl<E> TaskGroup<E> as this { fails_fast: this.fails_fast, .. } }

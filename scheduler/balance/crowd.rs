@@ -41,8 +41,9 @@ use crate::shim::atomic::Ordering;
 use crate::shim::point;
 use crate::shim::time::{Instant, now};
 use crate::task::record::{JoinedAtHome, Record};
+use crate::task::reference::{RunRef, TaskRef};
 use crossbeam_deque::Steal;
-use std::ptr::{self, NonNull};
+use std::ptr::{self};
 
 /// A class with at most this many tasks is left together: two tasks may be a pair that wake each
 /// other all the time.
@@ -137,8 +138,7 @@ impl Worker {
         if ptr::eq(fiber, self.fibers.main.get()) || shared.workers() == 1 {
             return;
         }
-        // SAFETY: null, or the task that is set aside on this coroutine, which has not ended.
-        let Some(task) = (unsafe { fiber.task.get().as_ref() }) else { return };
+        let Some(task) = fiber.waiting_task().map(TaskRef::get) else { return };
         // A task that its joiner has called counts with the joiner.
         if task.traits.migratable || task.at_home.get() == JoinedAtHome::Called {
             return;
@@ -168,26 +168,25 @@ impl Worker {
     /// Whether a claimed fresh task should be begun here. If not, the caller offers it to the other
     /// workers, and this worker stands back as soon as it comes to its main coroutine.
     #[inline(always)]
-    pub(crate) fn keeps(&self, record: NonNull<Record>) -> bool {
-        !self.shared().habits.any_spreads() || self.weigh(record)
+    pub(crate) fn keeps(&self, task: &RunRef) -> bool {
+        !self.shared().habits.any_spreads() || self.weigh(task)
     }
 
-    /// As [`keeps`](Worker::keeps), for a task that a loop is about to start: observes the task, or
-    /// offers it to the other workers.
+    /// As [`keeps`](Worker::keeps), for a task that a loop is about to start: observes the task and
+    /// returns it, or offers it to the other workers.
     #[cold]
     #[inline(never)]
-    pub(crate) fn keeps_on_loop(&self, record: NonNull<Record>) -> bool {
-        // SAFETY: the run reference is in our hand.
-        let task = unsafe { record.as_ref() };
-        let keeps = self.keeps(record);
-        if !keeps {
-            self.offer_to_others(record);
-        } else if !task.traits.needs_own_stack()
-            && self.shared().habits.spreads(self.shared().habits.class_of(task))
-        {
-            self.observe(self.fiber(), task);
+    pub(crate) fn kept_on_loop(&self, task: RunRef) -> Option<RunRef> {
+        if !self.keeps(&task) {
+            self.offer_to_others(task);
+            return None;
         }
-        keeps
+        if !task.traits.needs_own_stack()
+            && self.shared().habits.spreads(self.shared().habits.class_of(&task))
+        {
+            self.observe(self.fiber(), &task);
+        }
+        Some(task)
     }
 
     /// Whether a child may be called on the stack of its parent, where it is not counted.
@@ -198,10 +197,9 @@ impl Worker {
     }
 
     #[inline(never)]
-    fn weigh(&self, record: NonNull<Record>) -> bool {
-        // SAFETY: the run reference is in our hand.
-        let class = self.shared().habits.class_of(unsafe { record.as_ref() });
-        !self.shared().habits.spreads(class) || self.has_room(class, 1) || self.cannot_share(record)
+    fn weigh(&self, task: &RunRef) -> bool {
+        let class = self.shared().habits.class_of(task);
+        !self.shared().habits.spreads(class) || self.has_room(class, 1) || self.cannot_share(task)
     }
 
     /// Whether this worker has less than its share of a class. `more` tasks of it are in its hand.
@@ -238,10 +236,9 @@ impl Worker {
     }
 
     /// Whether a task cannot be started elsewhere, or other rules hold since stacks are short.
-    fn cannot_share(&self, record: NonNull<Record>) -> bool {
+    fn cannot_share(&self, task: &RunRef) -> bool {
         let shared = self.shared();
-        // SAFETY: the run reference is in our hand.
-        unsafe { record.as_ref() }.traits.local
+        task.traits.local
             || shared.workers() == 1
             || self.memory.exhausted.get()
             || shared.pressure.load(Ordering::Relaxed)
@@ -252,19 +249,17 @@ impl Worker {
     /// workers that have less than their share.
     #[cold]
     #[inline(never)]
-    pub(crate) fn offer_to_others(&self, record: NonNull<Record>) {
-        // SAFETY: the run reference is in our hand.
-        let task = unsafe { record.as_ref() };
-        let class = self.shared().habits.class_of(task);
+    pub(crate) fn offer_to_others(&self, task: RunRef) {
+        let class = self.shared().habits.class_of(&task);
         self.balance.standing_back.stand_back_for(class);
         self.announce_offer(Some(class));
         if self.queues.deque.len() < BATCH {
             task.unclaim();
             point();
-            self.queues.deque.push(Item::fresh(record));
+            self.queues.deque.push(Item::fresh(task));
         } else {
             // To grow the deque would cost kilobytes of the stack that we happen to stand on.
-            self.requeue(record);
+            self.requeue(task);
         }
         self.invite_others(class);
         // The invited workers may be computing. A sleeper that has its share takes the task after a
@@ -300,7 +295,7 @@ impl Worker {
 
     /// Takes a task that another worker offers, claimed, if this worker has less than its share of
     /// such tasks. If it has its share, it is to stand back from them as if they were its own.
-    pub(crate) fn take_offered(&self) -> Option<NonNull<Record>> {
+    pub(crate) fn take_offered(&self) -> Option<RunRef> {
         if !self.anyone_offers() {
             return None;
         }

@@ -8,6 +8,7 @@ use std::cell::Cell;
 pub(super) const SLACK: u32 = 32;
 
 /// The state that a worker keeps for standing back.
+#[derive(Default)]
 pub(crate) struct Spread {
     /// The number of coroutines up to which nothing is compared.
     pub(super) allowed: Cell<u32>,
@@ -33,13 +34,7 @@ pub(super) enum Excess {
 
 impl Spread {
     pub(crate) fn new() -> Spread {
-        Spread {
-            allowed: Cell::new(SLACK),
-            step: Cell::new(SLACK),
-            excess: Cell::new(None),
-            since: Cell::new(None),
-            interrupted: Cell::new(None),
-        }
+        Spread { allowed: Cell::new(SLACK), step: Cell::new(SLACK), ..Spread::default() }
     }
 
     /// Notes that the worker should stand back from a class.

@@ -86,13 +86,29 @@ pub(crate) struct PoolConfig {
     pub(crate) cores: Option<Cores>,
 }
 
-/// A snapshot of the pool's numbers.
-pub(crate) struct Counts {
-    pub(crate) queued: usize,
-    pub(crate) threads: usize,
-    pub(crate) idle: usize,
-    pub(crate) done: u64,
-    pub(crate) in_place: u64,
+/// The threads for [blocking calls](crate::blocking()), and their queue. All numbers are from the
+/// same moment.
+///
+/// ```
+/// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// rt.block_on(|| cygnet::blocking(|| ()));
+/// let blocking = rt.metrics().blocking;
+/// assert_eq!((blocking.threads, blocking.idle, blocking.queued, blocking.done), (1, 1, 0, 1));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockingMetrics {
+    /// Closures that wait for a thread now.
+    pub queued: usize,
+    /// Threads that exist now, never more than
+    /// [`Builder::max_blocking_threads`](crate::Builder::max_blocking_threads).
+    pub threads: usize,
+    /// Threads without a closure to run; included in `threads`.
+    pub idle: usize,
+    /// Closures that have returned or panicked.
+    pub done: u64,
+    /// Closures that their callers ran, because no thread could be started; included in `done`.
+    pub in_place: u64,
 }
 
 /// The owner's right to take a job back. See the module's documentation.
@@ -120,6 +136,11 @@ pub(crate) fn is_cancelled_here() -> bool {
     let node = unsafe { SERVED.get().node.as_ref() };
     // The node was linked before the job was queued, so a cancel from above is in its own word.
     node.is_some_and(|node| node.verdict() == Verdict::Cancelled)
+}
+
+/// Returns whether the calling thread runs a job, for which a task waits.
+pub(crate) fn is_server() -> bool {
+    !SERVED.get().node.is_null()
 }
 
 /// The pool of one runtime. See the module's documentation.
@@ -178,7 +199,8 @@ impl BlockingPool {
         }
         let ticket = Ticket(state.tickets);
         state.tickets += 1;
-        state.queue.insert(ticket, Sent::new(job));
+        // SAFETY: the caller keeps the job until its end, or takes it back out of the queue.
+        state.queue.insert(ticket, unsafe { Sent::new(job) });
         drop(state);
         // MUTANT(blocking.notify): false
         if spare {
@@ -193,9 +215,9 @@ impl BlockingPool {
         self.0.lock().queue.remove(&ticket).is_some()
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn metrics(&self) -> BlockingMetrics {
         let state = self.0.lock();
-        Counts {
+        BlockingMetrics {
             queued: state.queue.len(),
             threads: state.threads.len(),
             idle: state.idle,
@@ -206,7 +228,7 @@ impl BlockingPool {
 
     /// Returns whether the calling thread runs a job of this pool, which a task waits for.
     pub(crate) fn is_served_here(&self) -> bool {
-        self.is_of_this_thread() && !SERVED.get().node.is_null()
+        self.is_of_this_thread() && is_server()
     }
 
     fn is_of_this_thread(&self) -> bool {
@@ -266,18 +288,14 @@ impl Pool {
             cores.allow();
         }
         while let Some(sent) = self.next_job(number) {
-            // SAFETY: this thread has just taken the job out of the queue, and no other thread has
-            // it.
-            let job = unsafe { sent.open() };
-            SERVED.set(Served { pool, node: job.node });
-            job.run();
+            SERVED.set(Served { pool, node: sent.job().node });
+            sent.job().run();
             SERVED.set(Served { pool, node: ptr::null() });
             let mut state = self.lock();
             state.done += 1;
             state.idle += 1;
             drop(state);
-            // SAFETY: the job has run, and this thread uses nothing of it any more.
-            if let Some(owner) = unsafe { sent.finish() } {
+            if let Some(owner) = sent.finish() {
                 (self.config.wake)(owner);
             }
         }

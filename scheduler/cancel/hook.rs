@@ -32,13 +32,12 @@
 
 use crate::scheduler::cancel::link;
 use crate::scheduler::cancel::reason::{cause_of, decided};
-use crate::scheduler::life::complete::in_nobodys_name;
-use crate::scheduler::wait::no_suspend::no_suspend;
+use crate::scheduler::life::live_node::LiveNode;
+use crate::scheduler::wait::no_suspend::call_foreign;
 use crate::shim::{Arc, Condvar, Mutex};
 use crate::task::cause::{Cause, Reason};
-use crate::task::children::{self, Children, Hang, HookLink};
+use crate::task::children::{self, ChildrenRef, Hang, HookLink};
 use crate::task::cold::ColdData;
-use crate::task::outcome::{drop_payload, quietly};
 use crate::task::record::Record;
 use crate::task::words::tree::{Node, NodeKind, Verdict};
 use std::ptr::{self, NonNull};
@@ -80,6 +79,25 @@ fn this_thread() -> usize {
 }
 
 impl Hook {
+    pub(in crate::scheduler) fn new(body: Box<dyn Body>) -> Arc<Hook> {
+        let state = Mutex::new(State::Armed(body, None));
+        Arc::new(Hook { place: HookLink::new(), state, over: Condvar::new() })
+    }
+
+    /// The link of a hook, from which the list makes its way back to the hook.
+    fn place(self: &Arc<Hook>) -> NonNull<HookLink> {
+        NonNull::new(Arc::as_ptr(self).cast_mut().cast()).expect("an arc")
+    }
+
+    /// The hook that a list has referred to.
+    ///
+    /// # Safety
+    /// The link is that of a hook, and the caller has the list's reference and gives it up.
+    unsafe fn from_list(place: NonNull<HookLink>) -> Arc<Hook> {
+        // SAFETY: the link is the first field of a hook, and the reference is the caller's.
+        unsafe { Arc::from_raw(place.as_ptr().cast()) }
+    }
+
     fn state(&self) -> crate::shim::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,15 +125,18 @@ impl Hook {
             Some(cause) => body.on_cancel(cause),
             None => body.on_cleanup(),
         };
-        // The running task, if any, need not be the hook's own. The panic hook has reported a
-        // panic already; it is not propagated.
-        in_nobodys_name(|| {
-            if let Some(payload) = quietly(|| no_suspend(run)) {
-                drop_payload(payload);
-            }
-        });
+        // The running task, if any, need not be the hook's own.
+        call_foreign(run);
         *self.state() = State::Over;
         self.over.notify_all();
+    }
+
+    /// Runs the hook although it is in no list, because its node is cancelled or has ended.
+    pub(in crate::scheduler) fn run_at_once(&self, cause: Option<std::sync::Arc<Cause>>) {
+        if let Some(cause) = cause {
+            self.fire(cause);
+        }
+        self.run();
     }
 
     /// Waits until the hook has returned, unless the calling thread runs it.
@@ -150,79 +171,122 @@ impl Fired {
     }
 }
 
+/// A hook, and the list in which it hangs, unless it has been taken out since.
+pub(in crate::scheduler) struct Hanging {
+    hook: Arc<Hook>,
+    children: ChildrenRef,
+}
+
+/// A hook that was not put into a list, and the cause of the cancel, or `None` if the node has
+/// ended.
+pub(in crate::scheduler) type NotHung = (Arc<Hook>, Option<std::sync::Arc<Cause>>);
+
+impl Hanging {
+    /// Hangs a hook on a node. If the node is cancelled, `told` decides the cause.
+    ///
+    /// # Safety
+    /// The node is linked. It has not ended, or its list of children [expects
+    /// hooks](children::Children::expect_hooks), or its task is
+    /// [watched](crate::task::record::Record::watch).
+    pub(in crate::scheduler) unsafe fn on(
+        node: &Node,
+        hook: Arc<Hook>,
+        told: impl FnOnce(LiveNode<'_>) -> std::sync::Arc<Cause>,
+    ) -> Result<Hanging, NotHung> {
+        let cold = node.cold().expect("a linked node has cold data");
+        // SAFETY: called under the lock of the list, while the node has not ended.
+        let told = |node: &Node| told(unsafe { LiveNode::new(node) });
+        // SAFETY: the link is new, and comes with the reference of the list. The caller's contract
+        // covers the node.
+        let hang = |place| unsafe { cold.children().hang(node, place, told) };
+        // SAFETY: the handle that `hang` has added.
+        Hanging::after(hook, hang, || unsafe { ChildrenRef::counted(cold) })
+    }
+
+    /// Hangs a hook on the node of a list, which [bears](children::Children::bear).
+    pub(in crate::scheduler) fn by(
+        children: &ChildrenRef,
+        hook: Arc<Hook>,
+    ) -> Result<Hanging, NotHung> {
+        // SAFETY: called under the lock of the list, while the node has not ended.
+        let told = |node: &Node| cause_of(unsafe { LiveNode::new(node) });
+        // SAFETY: the link is new, and comes with the reference of the list. The list bears.
+        let hang = |place| unsafe { children.hang_by_handle(place, told) };
+        // SAFETY: the handle that `hang_by_handle` has added.
+        Hanging::after(hook, hang, || unsafe { children.counted_again() })
+    }
+
+    /// Calls `hang` with the link of a hook that is in no list, and with a reference for the list.
+    /// If the hook hangs then, takes the handle that `hang` has added.
+    fn after(
+        hook: Arc<Hook>,
+        hang: impl FnOnce(NonNull<HookLink>) -> Hang<std::sync::Arc<Cause>>,
+        handle: impl FnOnce() -> ChildrenRef,
+    ) -> Result<Hanging, NotHung> {
+        let listed = Arc::clone(&hook);
+        match hang(listed.place()) {
+            Hang::Hung => {
+                // The list has this reference now.
+                std::mem::forget(listed);
+                Ok(Hanging { hook, children: handle() })
+            }
+            Hang::Cancelled(cause) => Err((hook, Some(cause))),
+            Hang::Over => Err((hook, None)),
+        }
+    }
+
+    /// Takes the hook out of the list. Returns what `look` returns for the node, or `None` if the
+    /// end of the node was faster.
+    pub(in crate::scheduler) fn take_out<R>(
+        self,
+        look: impl FnOnce(LiveNode<'_>) -> R,
+    ) -> Option<R> {
+        let place = self.hook.place();
+        // SAFETY: the hook was hung on this list, to which we have a handle, and this value goes
+        // with the call. `look` is called under the lock of the list, and the node does not end
+        // before its hooks are taken out.
+        let looked = unsafe { self.children.unhook(place, |node| look(LiveNode::new(node))) }?;
+        // SAFETY: taken out just now, so the list's reference is ours.
+        drop(unsafe { Hook::from_list(place) });
+        Some(looked)
+    }
+}
+
 /// The guard of a hook: removes it from its list when dropped.
 pub(crate) struct Hung {
     hook: Arc<Hook>,
-    /// A handle to the list. None if the hook was never in a list.
-    children: Option<NonNull<Children>>,
+    /// None if the hook was never in a list, or is to stay there.
+    hanging: Option<Hanging>,
     kept: bool,
 }
 
-// SAFETY: hooks are Send and Sync, and a handle to a list of children may be used by any thread.
-unsafe impl Send for Hung {}
-// SAFETY: hooks are Send and Sync, and a handle to a list of children may be used by any thread.
-unsafe impl Sync for Hung {}
-
 /// Hangs a hook on a node in which, or below which, the caller runs.
-pub(crate) fn hang(node: &Node, body: Box<dyn Body>) -> Hung {
+pub(crate) fn hang(node: LiveNode<'_>, body: Box<dyn Body>) -> Hung {
     if !node.is_linked() {
         link(node);
     }
-    // SAFETY: the node is linked, and does not end before the caller.
-    unsafe { hang_on(node, body) }
+    // SAFETY: the node is linked and has not ended.
+    unsafe { hang_on(node.get(), body) }
 }
 
 /// Hangs a hook on a node in which the caller need not run.
 ///
 /// # Safety
 /// The node is linked. It has not ended, or its list of children [expects
-/// hooks](Children::expect_hooks).
+/// hooks](children::Children::expect_hooks).
 pub(crate) unsafe fn hang_on(node: &Node, body: Box<dyn Body>) -> Hung {
-    let (hook, place) = new(body);
-    // As a pointer to the whole of the cold data.
-    let cold: *const ColdData = node.cold().expect("a linked node has cold data");
-    // SAFETY: the cold data live as long as the memory of the node, which the caller's reference
-    // keeps.
-    let children = unsafe { (*cold).children() };
-    // SAFETY: the link is new, and the reference that came with it is the list's from here on. The
-    // caller's contract covers the node.
-    let cause = match unsafe { children.hang(node, place, cause_of) } {
-        Hang::Hung => {
-            let children = NonNull::new(cold.cast_mut().cast()).expect("a reference");
-            return Hung { hook, children: Some(children), kept: false };
+    // SAFETY: the caller's contract covers the node.
+    match unsafe { Hanging::on(node, Hook::new(body), cause_of) } {
+        Ok(hanging) => {
+            Hung { hook: Arc::clone(&hanging.hook), hanging: Some(hanging), kept: false }
         }
-        Hang::Cancelled(cause) => cause,
-        // SAFETY: alive with the node, see above.
-        Hang::Over => unsafe { (*cold).cause.get().cloned() }.unwrap_or_else(Cause::unknown),
-    };
-    // SAFETY: the hook was not put into the list, so the list's reference is ours.
-    unsafe { run_at_once(&hook, place, Some(cause)) };
-    Hung { hook, children: None, kept: false }
-}
-
-/// Makes a hook. Also returns its link, with the reference for a list.
-pub(in crate::scheduler) fn new(body: Box<dyn Body>) -> (Arc<Hook>, NonNull<HookLink>) {
-    let state = Mutex::new(State::Armed(body, None));
-    let hook = Arc::new(Hook { place: HookLink::new(), state, over: Condvar::new() });
-    let place = NonNull::new(Arc::into_raw(Arc::clone(&hook)).cast_mut().cast()).expect("an arc");
-    (hook, place)
-}
-
-/// Runs a hook at once, because its node is cancelled or has ended.
-///
-/// # Safety
-/// `place` is the link of `hook`, with the reference for a list that it was not put into.
-pub(in crate::scheduler) unsafe fn run_at_once(
-    hook: &Hook,
-    place: NonNull<HookLink>,
-    cause: Option<std::sync::Arc<Cause>>,
-) {
-    if let Some(cause) = cause {
-        hook.fire(cause);
+        Err((hook, cause)) => {
+            let recorded = || node.cold()?.cause.get().cloned();
+            let ended = || node.word().settle().then(|| recorded().unwrap_or_else(Cause::unknown));
+            hook.run_at_once(cause.or_else(ended));
+            Hung { hook, hanging: None, kept: false }
+        }
     }
-    hook.run();
-    // SAFETY: the contract gives us the reference for the list.
-    drop::<Arc<Hook>>(unsafe { Arc::from_raw(place.as_ptr().cast()) });
 }
 
 /// The recorded cause of the cancel of a task that may have ended, along with its ancestors.
@@ -249,7 +313,7 @@ pub(crate) fn unhook_watchers(task: &Record) {
 /// Runs the hooks that still hang on a node after its last child has ended and it was unlinked.
 #[cold]
 #[inline(never)]
-pub(crate) fn unhook_all(node: &Node, cold: &ColdData) {
+pub(crate) fn unhook_all(node: LiveNode<'_>, cold: &ColdData) {
     take_out(cold, || {
         // A handle to a task finds the node without the lock, and may cancel it at any time: from
         // here on such a cancel is ignored.
@@ -272,23 +336,19 @@ fn take_out(cold: &ColdData, decide: impl FnOnce() -> Option<std::sync::Arc<Caus
     };
     for place in cold.children().unhook_all(decide, told) {
         // SAFETY: just taken out, along with the list's reference.
-        let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
-        hook.run();
+        unsafe { Hook::from_list(place) }.run();
     }
 }
 
-/// The cause of the cancel of a linked node that has not ended, if it is cancelled.
-fn cause_if_cancelled(node: &Node) -> Option<std::sync::Arc<Cause>> {
+/// The cause of the cancel of a linked node, if it is cancelled.
+fn cause_if_cancelled(node: LiveNode<'_>) -> Option<std::sync::Arc<Cause>> {
     (node.verdict() == Verdict::Cancelled).then(|| cause_of(node))
 }
 
 impl Hung {
     /// Leaves the hook in the list, and gives the guard up.
     pub(crate) fn keep(mut self) {
-        if let Some(children) = self.children.take() {
-            // SAFETY: the handle is this guard's, and is not used again.
-            unsafe { Children::release_handle(children) };
-        }
+        self.hanging = None;
         self.kept = true;
     }
 }
@@ -298,19 +358,11 @@ impl Drop for Hung {
         if self.kept {
             return;
         }
-        let Some(children) = self.children else { return self.hook.wait() };
-        let place = NonNull::new(Arc::as_ptr(&self.hook).cast_mut().cast()).expect("an arc");
-        // SAFETY: the handle keeps the list, and the hook was hung there.
-        if let Some(cause) = unsafe { children.as_ref().unhook(place, cause_if_cancelled) } {
-            // SAFETY: `unhook` has taken the hook out, so the list's reference is ours.
-            let hook: Arc<Hook> = unsafe { Arc::from_raw(place.as_ptr().cast()) };
-            if let Some(cause) = cause {
-                hook.fire(cause);
-            }
+        let Some(hanging) = self.hanging.take() else { return self.hook.wait() };
+        if let Some(cause) = hanging.take_out(cause_if_cancelled) {
+            cause.into_iter().for_each(|cause| self.hook.fire(cause));
         }
         self.hook.run();
         self.hook.wait();
-        // SAFETY: the handle is this guard's, and is not used again.
-        unsafe { Children::release_handle(children) };
     }
 }

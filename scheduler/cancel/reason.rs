@@ -11,49 +11,39 @@
 //! it. A task that hands out a reference later looks for a mark after that, in an order that the
 //! lock of its parent's list decides (`make_known`).
 
+use crate::scheduler::life::live_node::{LiveNode, task_of};
 use crate::scheduler::life::scope_frame::ScopeFrame;
-use crate::scheduler::life::scope_frame::task_of;
 use crate::task::cause::{Cause, Reason};
-use crate::task::children::origin_of;
 use crate::task::cold::ColdData;
-use crate::task::record::Record;
 use crate::task::words::tree::{Node, NodeKind, Verdict};
-use std::ptr;
 use std::sync::Arc;
 
-/// The cause of the cancel of `node`, which is cancelled and has not ended.
+/// The cause of the cancel of `node`, which is cancelled.
 #[cold]
-pub(crate) fn cause_of(node: &Node) -> Arc<Cause> {
-    let mut at = node;
+pub(crate) fn cause_of(node: LiveNode<'_>) -> Arc<Cause> {
     // Usually `node` itself is marked. A task that will not start may not be, but then an ancestor
     // is.
-    while at.verdict() != Verdict::Cancelled && at.kind != NodeKind::Root {
-        // SAFETY: not a root, so it has a parent, which does not end before it.
-        at = unsafe { &*at.parent };
-    }
-    cause_at(at)
+    cause_at(node.up_to(|at| at.verdict() == Verdict::Cancelled))
 }
 
-/// The cause of the cancel of a node that has a mark of its own and has not ended, or of a root.
+/// The cause of the cancel of a node that has a mark of its own, or of a root.
 ///
 /// Several parties may cancel the node at the same time, each with a reason. A given reason is
 /// recorded before the mark; other reasons are deduced. The first query records its result, so all
 /// queries give the same answer (`ColdData::cause`).
-fn cause_at(node: &Node) -> Arc<Cause> {
+fn cause_at(node: LiveNode<'_>) -> Arc<Cause> {
     if node.kind == NodeKind::Root {
         return Cause::shut_down();
     }
     decided(node.cold_or_new(), || {
-        let origin = origin_of(node);
-        if !ptr::eq(origin, node) {
-            // SAFETY: a node that the cancel of an ancestor has reached ends before that ancestor.
-            return cause_at(unsafe { &*origin });
+        let origin = node.origin();
+        if !origin.is(node.pointer()) {
+            return cause_at(origin);
         }
-        if let Some(place) = ScopeFrame::place_of_limit(node) {
-            return Cause::new(Reason::Deadline, Some(place));
+        if let Some(limit) = node.scope().and_then(ScopeFrame::limit) {
+            return Cause::new(Reason::Deadline, Some(limit.place));
         }
-        // SAFETY: the node has not ended, and a task does not end before its nodes.
-        let place = task_of(node).map(|task| unsafe { task.as_ref() }.spawned_at);
+        let place = node.task().map(|task| task.spawned_at);
         Cause::new(Reason::HandleDropped, place)
     })
 }
@@ -79,26 +69,16 @@ pub(in crate::scheduler) fn decided(
 /// reference to it now: they may ask after the end of the node and of its ancestors. A party that
 /// gets its reference later is served by [`make_known`](crate::scheduler::cancel::make_known),
 /// which finds the mark and records the cause then.
-///
-/// # Safety
-/// The origin has not ended.
-pub(in crate::scheduler) unsafe fn write_cause_down(node: &Node, origin: *const Node) {
-    // SAFETY: a node of kind Task is the start of its record.
-    let is_known = |node: &Node| unsafe { (*ptr::from_ref(node).cast::<Record>()).is_known() };
-    if node.kind == NodeKind::Task && is_known(node) {
-        // SAFETY: the caller assures that the origin has not ended.
-        unsafe { write_cause(node, origin) };
+pub(super) fn write_cause_down(node: &Node, origin: LiveNode<'_>) {
+    if node.kind == NodeKind::Task && task_of(node).is_some_and(|task| task.is_known()) {
+        write_cause(node, origin);
     }
 }
 
 /// Records the cause of a cancel that reaches `node`, if it is a task.
-///
-/// # Safety
-/// The origin has not ended.
-pub(in crate::scheduler) unsafe fn write_cause(node: &Node, origin: *const Node) {
+pub(super) fn write_cause(node: &Node, origin: LiveNode<'_>) {
     // The end of a scope records the cause itself (`hook::unhook_all`).
     if node.kind == NodeKind::Task {
-        // SAFETY: the caller assures that the origin has not ended.
-        let _ = node.cold_or_new().cause.set(cause_at(unsafe { &*origin }));
+        let _ = node.cold_or_new().cause.set(cause_at(origin));
     }
 }

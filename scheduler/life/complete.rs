@@ -16,21 +16,23 @@
 //! be seen to have ended.
 
 use crate::scheduler::cancel::hook;
+use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::life::root::Root;
-use crate::scheduler::life::scope_frame::ScopeFrame;
-use crate::scheduler::wait::no_suspend::no_suspend;
+use crate::scheduler::wait::no_suspend::{call_foreign, in_nobodys_name_on, no_suspend};
 use crate::scheduler::wait::resume::resume;
 use crate::scheduler::worker::Worker;
-use crate::scheduler::worker::release::release;
+use crate::scheduler::worker::release::{HandleRef, end_cold, release};
 use crate::scheduler::worker::shared::Shared;
 use crate::shim::atomic::Ordering;
 use crate::shim::{Bug, has};
 use crate::task::children;
 use crate::task::outcome::{Payload, drop_payload, quietly};
 use crate::task::record::{JoinedAtHome, Phase, Record, RunEnd, WATCHED};
+use crate::task::reference::{RunRef, TaskRef, WaiterRef};
 use crate::task::thread_waiter::ThreadWaiter;
 use crate::task::words::join::{Finished, Waiter};
 use crate::task::words::tree::{Node, NodeKind, Release};
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
@@ -40,19 +42,49 @@ use std::task::Waker;
 pub(crate) struct StillCounted(Option<NonNull<Node>>);
 
 impl StillCounted {
-    fn by(parent: *const Node) -> StillCounted {
-        StillCounted(NonNull::new(parent.cast_mut()))
+    /// The task that has this run reference, and that has ended just now.
+    #[inline(always)]
+    fn of(run: &RunRef) -> StillCounted {
+        StillCounted(NonNull::new(LiveNode::parent_of_run(run).pointer().cast_mut()))
+    }
+
+    #[inline(always)]
+    fn parent(&self) -> Option<LiveNode<'_>> {
+        // SAFETY: a node does not end while it counts a child.
+        self.0.map(|parent| unsafe { LiveNode::new(parent.as_ptr()) })
+    }
+
+    fn is_below(&self, node: *const Node) -> bool {
+        ptr::eq(self.0.map_or(ptr::null_mut(), NonNull::as_ptr).cast_const(), node)
+    }
+
+    /// Uncounts the task, on worker `number`, where it ended. Returns a task that ends by that.
+    #[inline(always)]
+    fn release(self, number: u32) -> Option<RunRef> {
+        let parent = self.parent()?;
+        if parent.release_at_home(number) {
+            return None;
+        }
+        release_elsewhere(parent, 1)
     }
 
     /// Uncounts the task, on the worker where it ended, and then every ancestor that ends by that.
     pub(crate) fn uncount(self, worker: &Worker) {
         let mut rest = self;
-        while let StillCounted(Some(parent)) = rest
-            && let Some(next) = release_parent(worker.number(), parent.as_ptr())
-        {
-            // SAFETY: the run reference of `next` was returned by the call.
-            rest = unsafe { ended(worker, next) };
+        while let Some(next) = rest.release(worker.number()) {
+            rest = ended(worker, next);
         }
+    }
+}
+
+/// Uncounts a task that has ended on this worker below its parent, which runs here and so cannot
+/// end by that.
+#[inline(always)]
+pub(crate) fn uncount_in_parent(worker: &Worker, run: &RunRef) {
+    let parent = LiveNode::parent_of_run(run);
+    if !parent.release_at_home(worker.number()) {
+        let left = release_elsewhere(parent, 1);
+        debug_assert!(left.is_none(), "uncounting a child ended its running parent");
     }
 }
 
@@ -68,37 +100,35 @@ const TOGETHER: u32 = 64;
 /// without a search, and goes on only if that is a child of the same node, which then cannot end
 /// before.
 pub(crate) struct Uncounting {
-    parent: *const Node,
+    /// One of the children.
+    one: StillCounted,
     count: u32,
 }
 
 impl Uncounting {
     pub(crate) fn new() -> Uncounting {
-        Uncounting { parent: ptr::null(), count: 0 }
+        Uncounting { one: StillCounted(None), count: 0 }
     }
 
     /// Called before a task is called.
     #[inline]
-    pub(crate) fn before(&mut self, worker: &Worker, task: NonNull<Record>) {
-        // SAFETY: the caller has the run reference of the task.
-        let parent = unsafe { task.as_ref() }.node.parent;
-        if self.count > 0 && (!ptr::eq(parent, self.parent) || self.count >= TOGETHER) {
+    pub(crate) fn before(&mut self, worker: &Worker, task: &RunRef) {
+        if self.count > 0 && (!self.one.is_below(task.node.parent) || self.count >= TOGETHER) {
             self.finish(worker);
         }
     }
 
     /// Called after the call of that task.
     #[inline]
-    pub(crate) fn after(&mut self, worker: &Worker, StillCounted(parent): StillCounted) {
-        let Some(parent) = parent else { return };
-        if self.count > 0 && ptr::eq(parent.as_ptr(), self.parent) {
+    pub(crate) fn after(&mut self, worker: &Worker, task: StillCounted) {
+        let Some(parent) = task.parent() else { return };
+        if self.count > 0 && self.one.is_below(parent.pointer()) {
             self.count += 1;
             return;
         }
         debug_assert_eq!(self.count, 0, "the task is not that of which `before` was told");
-        // SAFETY: a node with an unfinished child is alive, and this one is counted.
-        if !unsafe { parent.as_ref() }.release_at_home(worker.number()) {
-            self.parent = parent.as_ptr();
+        if !parent.release_at_home(worker.number()) {
+            self.one = task;
             self.count = 1;
         }
     }
@@ -108,87 +138,80 @@ impl Uncounting {
     pub(crate) fn finish(&mut self, worker: &Worker) {
         let count = std::mem::take(&mut self.count);
         if count > 0
-            && let Some(next) = release_parent_elsewhere(self.parent, count)
+            && let Some(parent) = self.one.parent()
+            && let Some(next) = release_elsewhere(parent, count)
         {
-            // SAFETY: the run reference of `next` was returned by the call.
-            unsafe { ended(worker, next).uncount(worker) };
+            ended(worker, next).uncount(worker);
         }
     }
 }
 
 /// Completes a task when its closure has ended. If the task has children left, the last of them
-/// completes it.
-///
-/// # Safety
-/// The caller has the run reference, and gives it up.
-pub(crate) unsafe fn complete(worker: &Worker, record: NonNull<Record>) -> StillCounted {
-    // SAFETY: alive by the run reference.
-    let task = unsafe { record.as_ref() };
+/// completes it, and has the run reference until then.
+pub(crate) fn complete(worker: &Worker, task: RunRef) -> StillCounted {
+    // The node may be gone as soon as it is closed with children left.
     if !task.node.close() {
         if has(Bug::OutlivingChild)
             && let Finished::Waiter(waiter) = task.join.finish()
         {
             wake(waiter);
         }
+        let _ = task.into_pointer();
         return StillCounted(None);
     }
     if task.at_home.get() != JoinedAtHome::Waiting {
-        // SAFETY: the caller gives up the run reference, and no child is left.
-        return unsafe { ended(worker, record) };
+        return ended(worker, task);
     }
-    finish(task);
+    finish(&task);
     task.at_home.set(JoinedAtHome::Ended);
-    let parent = task.node.parent;
+    let counted = StillCounted::of(&task);
     // The joiner has both references from here on, and runs after this worker has left the record.
     let joiner = task.join.finish_at_home();
-    // SAFETY: a registered joiner cannot leave its wait before this grant.
-    if unsafe { (*joiner).wait.grant() } {
-        worker.make_ready(NonNull::new(joiner.cast_mut()).expect("a joiner is not null"));
+    let _ = task.into_pointer();
+    if let Some(joiner) = joiner.grant() {
+        worker.make_ready(joiner);
     }
-    StillCounted::by(parent)
+    counted
 }
 
 /// Ends a task that has no children left.
-unsafe fn ended(worker: &Worker, record: NonNull<Record>) -> StillCounted {
-    // SAFETY: alive by the run reference.
-    let task = unsafe { record.as_ref() };
-    finish(task);
-    let parent = task.node.parent;
-    task.place.store(worker.retired().as_ptr().expose_provenance(), Ordering::Relaxed);
+fn ended(worker: &Worker, task: RunRef) -> StillCounted {
+    finish(&task);
+    let counted = StillCounted::of(&task);
     match task.join.finish() {
         Finished::Unclaimed => {}
         Finished::Detached => {
             // The parent may run on another worker, so the drop is not done in its name.
             in_nobodys_name_on(worker, || {
                 // SAFETY: the handle is gone, so the outcome is ours.
-                no_suspend(|| unsafe { drop_outcome(record) });
+                let orphan = unsafe { Orphan::new(task.task()) };
+                no_suspend(|| orphan.drop_below(Some(LiveNode::parent_of_run(&task))));
             });
         }
         Finished::Waiter(waiter) => wake(waiter),
     }
-    // SAFETY: our run reference, which is given up; the record is not used below.
-    unsafe { release_run(worker, record, 1) };
-    StillCounted::by(parent)
+    release_run(worker, task);
+    counted
 }
 
 /// Ends a task after its children, as far as the tree is concerned.
 #[inline]
-pub(crate) fn finish(task: &Record) {
+pub(crate) fn finish(task: &RunRef) {
     // First: hooks on the node may call anything, and a cancel by a handle has no effect any more.
     // MUTANT(complete.finish): late
     task.set_phase(Phase::Finished);
     if task.node.is_linked() {
-        unlink_node(&task.node);
+        unlink_node(LiveNode::from(task));
     }
 }
 
 /// Unlinks a node that ends, after its last child, and runs the hooks that hang on it.
 #[cold]
 #[inline(never)]
-pub(crate) fn unlink_node(node: &Node) {
+pub(crate) fn unlink_node(node: LiveNode<'_>) {
     // First: no walk reaches the node from here on, so only a cancel of the node itself can still
     // change whether it is cancelled.
-    children::unlink(node);
+    children::unlink(&node);
     // A party outside may have begun to watch the node, and a walk may have seen that and be on
     // its way to the hook. Then the watch happened before, and is seen here. The walk must not
     // find the hook after the node that it comes from has gone.
@@ -199,40 +222,30 @@ pub(crate) fn unlink_node(node: &Node) {
     }
 }
 
-/// Uncounts a child of `parent` that ended on worker `number`. Returns a task that ends by that.
-#[inline]
-pub(crate) fn release_parent(number: u32, parent: *const Node) -> Option<NonNull<Record>> {
-    // SAFETY: a node with an unfinished child is alive, and the caller's child is.
-    if unsafe { &*parent }.release_at_home(number) {
-        return None;
-    }
-    release_parent_elsewhere(parent, 1)
-}
-
-/// Uncounts `count` children of `parent`. Returns a task that ends by that.
-fn release_parent_elsewhere(parent: *const Node, count: u32) -> Option<NonNull<Record>> {
-    // SAFETY: a node with an unfinished child is alive, and the caller's child is.
-    let node = unsafe { &*parent };
+/// Uncounts `count` children of `node`. Returns a task that ends by that.
+fn release_elsewhere(node: LiveNode<'_>, count: u32) -> Option<RunRef> {
     let kind = node.kind;
     // The frame of a scope may be gone once its last child is uncounted. Its owner is still there:
     // it waits for the grant below.
-    let owner = match kind {
-        // SAFETY: a node of kind Scope is the start of its frame.
-        NodeKind::Scope => Some(unsafe { (*parent.cast::<ScopeFrame>()).owner() }),
-        _ => None,
-    };
+    let owner = node.scope().map(|scope| scope.owner().pointer());
+    let pointer = node.pointer();
     if node.release_elsewhere(count) == Release::StillOpen {
         return None;
     }
     match kind {
-        NodeKind::Task => NonNull::new(parent.cast_mut().cast()),
+        NodeKind::Task => NonNull::new(pointer.cast_mut().cast()).map(|record| {
+            // SAFETY: a node of kind Task is the start of its record. It was closed with children
+            // left, and has left its run reference to the last of them.
+            unsafe { RunRef::new(record) }
+        }),
         NodeKind::Scope => {
-            wake(Waiter::Task(owner.expect("read above").as_ptr()));
+            // SAFETY: the owner waits until it is granted here.
+            wake(Waiter::Task(unsafe { WaiterRef::from_pointer(owner.expect("read above")) }));
             None
         }
         NodeKind::Root => {
             // SAFETY: a node of kind Root is the start of its root, which the runtime keeps.
-            unsafe { (*parent.cast::<Root>()).end() };
+            unsafe { (*pointer.cast::<Root>()).end() };
             None
         }
     }
@@ -241,142 +254,99 @@ fn release_parent_elsewhere(parent: *const Node, count: u32) -> Option<NonNull<R
 /// Grants the wait of a waiter after its registration was taken out.
 pub(crate) fn wake(waiter: Waiter) {
     match waiter {
-        Waiter::Task(record) => {
-            // SAFETY: a registered task cannot leave its wait before this grant.
-            if unsafe { (*record).wait.grant() } {
-                resume(record);
-            }
-        }
-        Waiter::Thread(thread) => ThreadWaiter::grant(thread),
+        Waiter::Task(task) => task.grant().into_iter().for_each(resume),
+        Waiter::Thread(thread) | Waiter::Server(thread) => ThreadWaiter::grant(thread),
         Waiter::Waker(waker) => wake_future(*waker),
     }
 }
 
 /// Calls a waker, which is foreign code on our stack.
 pub(crate) fn wake_future(waker: Waker) {
-    in_nobodys_name(|| {
-        if let Some(payload) = quietly(|| no_suspend(|| waker.wake())) {
-            drop_payload(payload);
+    call_foreign(|| waker.wake());
+}
+
+/// Whether the parent of a task is known to be alive as long as the task's handle.
+#[derive(Clone, Copy)]
+pub(crate) struct ParentLives(bool);
+
+impl ParentLives {
+    pub(crate) const UNKNOWN: ParentLives = ParentLives(false);
+
+    /// # Safety
+    /// The parent is a scope, which the handle that this is used with does not outlive.
+    #[inline(always)]
+    pub(crate) unsafe fn in_scope() -> ParentLives {
+        ParentLives(true)
+    }
+
+    /// The parent of this task, if it is known to be alive.
+    pub(crate) fn of(self, task: &Record) -> Option<LiveNode<'_>> {
+        // SAFETY: alive, as `in_scope` was told.
+        self.0.then(|| unsafe { LiveNode::new(task.node.parent) })
+    }
+}
+
+/// The outcome of a task that no handle will take, and that the holder is to drop.
+///
+/// If the outcome is a panic, or its destructor panics, the panic goes to the task's scope or to
+/// the hook of the runtime: to the hook alone if the task's parent may be gone.
+#[must_use = "the outcome is to be dropped"]
+pub(crate) struct Orphan<'a>(TaskRef<'a>);
+
+impl<'a> Orphan<'a> {
+    /// # Safety
+    /// The outcome is there and the caller's, unless `outcome_dropped` says that it was dropped. It
+    /// is gone afterwards.
+    pub(crate) unsafe fn new(task: TaskRef<'a>) -> Orphan<'a> {
+        Orphan(task)
+    }
+
+    /// Drops the outcome, unless that was done. `parent` is the task's parent, if it has not ended.
+    pub(crate) fn drop_below(self, parent: Option<LiveNode<'_>>) {
+        if !self.0.outcome_dropped.swap(true, Ordering::Relaxed) {
+            self.drop_now(parent);
         }
-    });
-}
-
-/// Calls foreign code that does not unwind. The task that runs on this worker, if there is one,
-/// has nothing to do with that code.
-pub(crate) fn in_nobodys_name(f: impl FnOnce()) {
-    match Worker::current() {
-        Some(worker) => in_nobodys_name_on(worker, f),
-        None => f(),
     }
-}
 
-fn in_nobodys_name_on(worker: &Worker, f: impl FnOnce()) {
-    let outer = worker.node.replace(ptr::null());
-    f();
-    worker.node.set(outer);
-}
-
-/// Drops the outcome of a task. If the outcome is a panic, or its destructor panics, the panic
-/// goes to the task's scope or to the hook of the runtime.
-///
-/// # Safety
-/// The caller owns the outcome, which is gone afterwards. The task's parent is alive.
-pub(crate) unsafe fn drop_outcome(record: NonNull<Record>) {
-    // SAFETY: the caller holds a reference.
-    let task = unsafe { record.as_ref() };
-    if task.outcome_dropped.swap(true, Ordering::Relaxed) {
-        return;
-    }
-    // SAFETY: the caller owns the outcome, and `outcome_dropped` ensures a single drop.
-    if let Some(payload) = unsafe { Record::drop_outcome(record) } {
-        report_unobserved(task, payload);
-    }
-}
-
-/// Drops the outcome of a local task whose last child has not ended, for the task's handle. The
-/// child may end meanwhile, on another worker or because the destructor gives way; then the task
-/// and its parent may end too.
-///
-/// # Safety
-/// The caller owns the outcome, which is gone afterwards, and has seen that the task had not
-/// ended.
-pub(crate) unsafe fn drop_outcome_early(record: NonNull<Record>) {
-    // SAFETY: the caller holds a reference.
-    let task = unsafe { record.as_ref() };
-    if is_above_caller(task.node.parent) {
-        // SAFETY: the caller owns the outcome. The parent is above the running task, so it does
-        // not end before the caller.
-        unsafe { drop_outcome(record) };
-        return;
-    }
-    if task.outcome_dropped.swap(true, Ordering::Relaxed) {
-        return;
-    }
-    // SAFETY: the caller owns the outcome, and `outcome_dropped` ensures a single drop.
-    unsafe { drop_outcome_unseen(record) };
-}
-
-/// Whether the running task is in `node` or below it. The node may have ended: it is not followed.
-/// It is not mistaken for a new node at the same address, if the caller has seen an unfinished
-/// child of it: the new node would have been opened before that, and after the end of the first.
-fn is_above_caller(node: *const Node) -> bool {
-    let mut at = Worker::current().map_or(ptr::null(), |worker| worker.node.get());
-    // SAFETY: the node that runs and its ancestors are alive.
-    while let Some(above) = unsafe { at.as_ref() } {
-        if ptr::eq(at, node) {
-            return true;
+    fn drop_now(self, parent: Option<LiveNode<'_>>) {
+        // SAFETY: the outcome is ours, and this takes the orphan, so it is dropped once.
+        let Some(payload) = (unsafe { self.0.drop_outcome() }) else { return };
+        let rest = match parent.and_then(LiveNode::scope) {
+            Some(scope) => scope.keep(payload),
+            None => Some(payload),
+        };
+        if let Some(payload) = rest {
+            tell_hook(&self.0, payload);
         }
-        at = above.parent;
     }
-    false
+
+    /// Drops the outcome of a local task whose last child has not ended, for the task's handle,
+    /// which has seen that the task had not ended. The child may end meanwhile, on another worker
+    /// or because the destructor gives way; then the task and its parent may end too.
+    pub(crate) fn drop_early(self) {
+        // A parent that is above the running task does not end before the caller.
+        let parent = node_above_caller(self.0.node.parent);
+        self.drop_below(parent);
+    }
+
+    /// Drops the outcome of a task that has ended, for the handle that is dropped. The task's
+    /// parent may be gone, unless it is a scope, which its handles cannot outlive: `scope`.
+    pub(crate) fn drop_by_handle(self, scope: Option<LiveNode<'_>>) {
+        if scope.is_some() {
+            self.drop_below(scope);
+        } else if !self.0.outcome_dropped.load(Ordering::Relaxed) {
+            self.drop_now(None);
+        }
+    }
 }
 
-fn report_unobserved(task: &Record, payload: Payload) {
-    let parent = task.node.parent;
-    // SAFETY: the parent is alive, if it still counts the task or is a scope that the task's
-    // handle cannot outlive. Other callers use `drop_outcome_unseen`.
-    let in_scope = unsafe { (*parent).kind } == NodeKind::Scope;
-    let rest = if in_scope {
-        // SAFETY: the scope is alive, and a node of kind Scope is the start of its frame.
-        unsafe { (*parent.cast::<ScopeFrame>()).keep(payload) }
-    } else {
-        Some(payload)
-    };
-    if let Some(payload) = rest {
-        tell_hook(task, payload);
-    }
-}
-
-/// Drops the outcome of a task that has ended, for the handle that is dropped. The task's parent
-/// may be gone, unless it is a scope, which its handles cannot outlive.
-///
-/// # Safety
-/// The caller owns the outcome, which is gone afterwards.
-pub(crate) unsafe fn drop_outcome_by_handle(record: NonNull<Record>, in_scope: bool) {
-    if in_scope {
-        // SAFETY: the caller owns the outcome, and the scope outlives the handle.
-        unsafe { drop_outcome(record) };
-        return;
-    }
-    // SAFETY: the caller holds a reference.
-    if unsafe { record.as_ref() }.outcome_dropped.load(Ordering::Relaxed) {
-        return;
-    }
-    // SAFETY: the caller owns the outcome, and it has not been dropped.
-    unsafe { drop_outcome_unseen(record) };
-}
-
-/// Drops the outcome of a task with a parent that may be gone: a panic goes to the hook of the
-/// runtime.
-///
-/// # Safety
-/// The caller owns the outcome, which is gone afterwards. It has not been dropped.
-unsafe fn drop_outcome_unseen(record: NonNull<Record>) {
-    // SAFETY: the caller owns the outcome.
-    if let Some(payload) = unsafe { Record::drop_outcome(record) } {
-        // SAFETY: the caller holds a reference.
-        tell_hook(unsafe { record.as_ref() }, payload);
-    }
+/// The node with this address, if the running task is in it or below it. The node may have ended:
+/// it is not followed. It is not mistaken for a new node at the same address, if the caller has
+/// seen an unfinished child of it: the new node would have been opened before that, and after the
+/// end of the first.
+fn node_above_caller<'a>(node: *const Node) -> Option<LiveNode<'a>> {
+    let innermost = Worker::current().and_then(Worker::innermost_node)?;
+    innermost.and_above().find(|above| above.is(node))
 }
 
 /// Reports a panic to the runtime's hook, because no handle can observe it.
@@ -384,9 +354,7 @@ fn unobserved(shared: &Shared, payload: Payload, task: &Record) {
     if let Some(hook) = &shared.config.on_panic {
         // The hook is user code: it may panic, and must not suspend here.
         let failed = quietly(|| no_suspend(|| hook(&payload, task)));
-        if let Some(second) = failed {
-            drop_payload(second);
-        }
+        failed.into_iter().for_each(drop_payload);
     }
     drop_payload(payload);
 }
@@ -398,43 +366,43 @@ fn tell_hook(task: &Record, payload: Payload) {
     }
 }
 
-/// Releases `n` references, one of which is the run reference, on the worker where the task ended.
-/// The task's `place` is set to that worker's retire queue.
-///
-/// # Safety
-/// The caller owns the references.
+/// Releases the run reference of a task, on the worker where the task ended.
 #[inline]
-pub(crate) unsafe fn release_run(worker: &Worker, record: NonNull<Record>, n: u32) {
-    // SAFETY: alive by the reference.
-    let left = unsafe { record.as_ref() }.release_run(n);
+pub(crate) fn release_run(worker: &Worker, run: RunRef) {
+    release_on(worker, run.into_pointer(), 1);
+}
+
+/// As [`release_run`], together with the reference of the task's handle. The outcome has been taken
+/// or dropped.
+pub(crate) fn release_both<T>(worker: &Worker, run: RunRef, handle: HandleRef<T>) {
+    assert!(run.task() == handle.task(), "the references are of two tasks");
+    let _ = ManuallyDrop::new(handle);
+    release_on(worker, run.into_pointer(), 2);
+}
+
+/// Releases `n` references, one of which is the run reference, on the worker where the task ended.
+#[inline(always)]
+fn release_on(worker: &Worker, record: NonNull<Record>, n: u32) {
+    // SAFETY: alive by the references, which the callers have given up.
+    let task = unsafe { record.as_ref() };
+    task.place.store(worker.remote.retired.as_ptr().expose_provenance(), Ordering::Relaxed);
+    let left = task.release_run(n);
     if let RunEnd::Last = left {
         // SAFETY: no reference is left; the outcome was taken or dropped by the last handle.
-        let operations = unsafe { Record::end(record) };
-        // SAFETY: the memory held a record, which has ended.
-        unsafe {
-            worker
-                .memory
-                .records
-                .put_classed(record.cast(), operations.class, || operations.layout);
-        }
-        return;
+        // `end_cold` asks for what `ColdData::end` does.
+        return worker.memory.records.put(unsafe { Record::end(record, end_cold) });
     }
-    // SAFETY: the queue is this worker's own.
-    unsafe { worker.retired().as_ref().take_custody() };
+    worker.retired().take_custody();
     if let RunEnd::Watched = left {
-        // SAFETY: the watchers' reference is ours to release.
-        unsafe { tell_watchers(record) };
+        tell_watchers(record);
     }
 }
 
 /// Tells the watchers of a task that it has ended, and releases their reference.
-///
-/// # Safety
-/// That reference is the caller's.
 #[cold]
 #[inline(never)]
-unsafe fn tell_watchers(record: NonNull<Record>) {
-    // SAFETY: alive by that reference.
+fn tell_watchers(record: NonNull<Record>) {
+    // SAFETY: alive by the watchers' reference, which is released below.
     hook::unhook_watchers(unsafe { record.as_ref() });
     // SAFETY: the reference is ours. The outcome was taken or dropped, or belongs to the handle,
     // which has a reference.

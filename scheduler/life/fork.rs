@@ -39,20 +39,22 @@
 
 use crate::asm::call_cold;
 use crate::retire::nesting::{Pin, innermost};
-use crate::scheduler::life::complete::{release_parent, release_run};
+use crate::scheduler::life::complete::{release_both, uncount_in_parent};
 use crate::scheduler::life::fork_frame::{Fork, Public};
-use crate::scheduler::life::scope_frame::task_of;
-use crate::scheduler::life::spawn::Terms;
+use crate::scheduler::life::live_node::LiveNode;
+use crate::scheduler::life::spawn::{Lasting, Terms};
 use crate::scheduler::queue::fork_list::{Left, Link};
+use crate::scheduler::run_loop::call::drop_locals;
 use crate::scheduler::worker::Worker;
-use crate::scheduler::worker::release::release;
+use crate::scheduler::worker::release::HandleRef;
 use crate::scheduler::worker::remote::Remote;
-use crate::shim::atomic::Ordering;
+use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::task::cold::ColdData;
 use crate::task::outcome::{Payload, drop_payload, quietly};
-use crate::task::record::{Origin, Phase, Record, Traits};
+use crate::task::record::{Origin, Phase, Traits};
+use crate::task::reference::RunRef;
 use crate::task::words::tree::Node;
-use std::cell::UnsafeCell;
+use std::cell::{Cell, UnsafeCell};
 use std::hint::cold_path;
 use std::mem::{ManuallyDrop, MaybeUninit, needs_drop};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -65,7 +67,7 @@ struct ForkOf<B, R, A> {
     payload: UnsafeCell<ForkPayload<B, R>>,
     /// The result of the first half, if it is small. In a register it would have to be saved by
     /// each call, even by a call that forks nothing.
-    first: UnsafeCell<MaybeUninit<A>>,
+    first: Cell<MaybeUninit<A>>,
 }
 
 union ForkPayload<B, R> {
@@ -76,26 +78,20 @@ union ForkPayload<B, R> {
 impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
     #[inline(always)]
     fn new(node: *const Node, b: B) -> ForkOf<B, R, A> {
-        let public = UnsafeCell::new(MaybeUninit::uninit());
+        let public = Cell::new(MaybeUninit::uninit());
         ForkOf {
             fork: Fork { link: Link::new(), node, call: Self::call, public },
             payload: UnsafeCell::new(ForkPayload { closure: ManuallyDrop::new(b) }),
-            first: UnsafeCell::new(MaybeUninit::uninit()),
+            first: Cell::new(MaybeUninit::uninit()),
         }
     }
 
-    /// # Safety
-    /// The closure is still there, and is the caller's.
-    #[inline(always)]
-    unsafe fn take_closure(&self) -> B {
-        // SAFETY: the closure is there, and is taken once, by the contract.
-        unsafe { ManuallyDrop::take(&mut (*self.payload.get()).closure) }
-    }
-
-    /// # Safety
-    /// The outcome is there, and is the caller's.
-    unsafe fn take_outcome(&self) -> Result<R, Payload> {
-        // SAFETY: the outcome is there, and is taken once, by the contract.
+    /// The outcome of the second half, which may have been called elsewhere, after its end. Called
+    /// once.
+    fn outcome(&self) -> Result<R, Payload> {
+        finish(NonNull::from(self).cast());
+        // SAFETY: stored before the call above returned. Each join ends by `finish` or `fail`, of
+        // which each calls this once.
         unsafe { ManuallyDrop::take(&mut (*self.payload.get()).outcome) }
     }
 
@@ -104,23 +100,15 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
     #[cold]
     #[inline(never)]
     fn finish(&self) -> R {
-        finish(NonNull::from(self).cast());
-        // SAFETY: stored before the call above returned.
-        unsafe { self.take_outcome() }.unwrap_or_else(|payload| resume_unwind(payload))
+        self.outcome().unwrap_or_else(|payload| resume_unwind(payload))
     }
 
     /// Resumes the panic of the first half after the second half has ended.
     #[cold]
     #[inline(never)]
     fn fail(&self, payload: Payload) -> ! {
-        finish(NonNull::from(self).cast());
-        // SAFETY: stored before the call above returned.
-        match unsafe { self.take_outcome() } {
-            Ok(value) => {
-                if let Some(second) = quietly(|| drop(value)) {
-                    drop_payload(second);
-                }
-            }
+        match self.outcome() {
+            Ok(value) => quietly(|| drop(value)).into_iter().for_each(drop_payload),
             Err(second) => drop_payload(second),
         }
         resume_unwind(payload)
@@ -134,12 +122,12 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
                 (first, self.call_second())
             }
             Ok(first) => {
-                // SAFETY: only the owner uses this field.
-                unsafe { (*self.first.get()).write(first) };
+                self.first.set(MaybeUninit::new(first));
                 let second = self.call_second();
-                // SAFETY: written above. It has no destructor, so none is missed if `b` has
-                // panicked.
-                (unsafe { (*self.first.get()).assume_init_read() }, second)
+                // It has no destructor, so none is missed if `b` has panicked.
+                let first = self.first.replace(MaybeUninit::uninit());
+                // SAFETY: written above, and only the owner uses this field.
+                (unsafe { first.assume_init() }, second)
             }
             Err(payload) => self.fail(payload),
         }
@@ -153,7 +141,7 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
         // SAFETY: the fork was pushed, and the joins in the first half are over.
         if unsafe { worker.remote.forks.pop(&self.fork) } {
             // SAFETY: the fork was private to the end, so the closure is still there, and ours.
-            return unsafe { self.take_closure() }();
+            return unsafe { ManuallyDrop::take(&mut (*self.payload.get()).closure) }();
         }
         self.finish()
     }
@@ -161,13 +149,12 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
     /// # Safety
     /// The fork is the start of a `ForkOf<B, R, A>`. The closure is there, and is the caller's.
     unsafe fn call(fork: NonNull<Fork>) {
-        // SAFETY: the contract names the type.
-        let this = unsafe { fork.cast::<Self>().as_ref() };
-        // SAFETY: the contract gives us the closure.
-        let b = unsafe { this.take_closure() };
-        let outcome = catch_unwind(AssertUnwindSafe(b));
-        // SAFETY: the closure was taken, and its memory is still ours.
-        unsafe { (*this.payload.get()).outcome = ManuallyDrop::new(outcome) };
+        // SAFETY: the contract names the type, and gives us the closure: no other thread uses the
+        // payload during this call.
+        let payload = unsafe { &mut *fork.cast::<Self>().as_ref().payload.get() };
+        // SAFETY: the closure is there, by the contract.
+        let b = unsafe { ManuallyDrop::take(&mut payload.closure) };
+        payload.outcome = ManuallyDrop::new(catch_unwind(AssertUnwindSafe(b)));
     }
 }
 
@@ -231,41 +218,63 @@ fn finish(fork: NonNull<Fork>) {
     // SAFETY: the fork was pushed, and the joins in the first half are over.
     let private =
         unsafe { worker.remote.forks.pop(fork_ref) || worker.remote.forks.settle(fork_ref) };
-    if private {
-        // SAFETY: the fork was private to the end, so its closure is still there, and ours.
-        return unsafe { (fork_ref.call)(fork) };
-    }
-    let public = fork_ref.public.get();
-    // SAFETY: written under the lock of the fork list, which the owner has had since. No reference
-    // to the whole is made, since the proxy may write another field at this moment.
-    let proxy = unsafe { (*public.cast::<Public>()).proxy };
-    if let Some(proxy) = proxy
-        && !worker.revoke(proxy)
-    {
-        worker.await_proxy(proxy);
-    }
-    // SAFETY: the proxy, if there was one, has ended, and its writes happen before this.
-    let public = unsafe { (*public).assume_init_read() };
-    if !public.called {
-        // SAFETY: the proxy has not called the closure and never will, so the closure is ours.
+    let public = (!private).then(|| {
+        // SAFETY: written under the lock of the fork list, which the owner has had since.
+        let public = unsafe { fork_ref.public() };
+        if let Some(proxy) = public.proxy.take() {
+            worker.end_proxy(proxy);
+        }
+        public
+    });
+    // Relaxed: the proxy, if there was one, has ended, and its writes happen before this.
+    if !public.is_some_and(|public| public.called.load(Ordering::Relaxed)) {
+        // SAFETY: the fork was private to the end, or its proxy has not called the closure and
+        // never will. So the closure is still there, and ours.
         unsafe { (fork_ref.call)(fork) };
     }
-    drop(public.pin);
+    drop(public.and_then(|public| public.pin.take()));
 }
 
 /// Makes a fork public: gives it a proxy, which the caller must queue. Returns `None` if the fork
-/// cannot have one.
+/// cannot have one, because it has no node, or its node cannot count another child: then the owner
+/// calls its closure. Does not panic: the owner may have published a wait, and a thief is between
+/// two tasks.
 ///
 /// For the owner or a thief, under the lock of the fork list.
-fn make_public(worker: &Worker, fork: NonNull<Fork>) -> Option<NonNull<Record>> {
+fn make_public(worker: &Worker, fork: NonNull<Fork>) -> Option<RunRef> {
     // SAFETY: a fork in the list is alive, and its owner does not return past it without the lock.
     let fork_ref = unsafe { fork.as_ref() };
-    // SAFETY: the fork has a node. Once it is public, its owner waits for the proxy's end.
-    let proxy = (!fork_ref.node.is_null()).then(|| unsafe { worker.new_proxy(fork_ref) });
-    let public = Public { proxy, called: false, pin: None };
-    // SAFETY: we have the lock, and the fork was private, so this field is ours.
-    unsafe { (*fork_ref.public.get()).write(public) };
-    proxy
+    let has_node = !fork_ref.node.is_null();
+    let made = has_node.then(|| new_proxy(worker, fork_ref, Proxy(fork))).flatten();
+    let (run, proxy) = made.unzip();
+    let (proxy, called, pin) = (Cell::new(proxy), AtomicBool::new(false), Cell::new(None));
+    fork_ref.public.set(MaybeUninit::new(Public { proxy, called, pin }));
+    run
+}
+
+/// Makes the proxy of a fork that has a node and becomes public, without queueing it. Returns
+/// `None` if the node has too many children.
+fn new_proxy(worker: &Worker, fork: &Fork, closure: Proxy) -> Option<(RunRef, HandleRef<()>)> {
+    let node = fork.live_node();
+    let task = node.task().expect("a fork has a task");
+    // SAFETY: a fork in the list sees the present task-local bindings of its task. The task empties
+    // the fork list before it changes the bindings, and cannot return past a fork that we are
+    // making public.
+    let locals = task.cold().and_then(|cold| unsafe { (*cold.locals.get()).clone() });
+    let terms = Terms {
+        spawned_at: task.spawned_at,
+        // The same class of stack as the fork would have been called on.
+        traits: Traits {
+            origin: Origin::Called,
+            stack_class: task.traits.stack_class,
+            ..Traits::default()
+        },
+        cold: locals.map(|locals| Box::new(ColdData::with(None, Some(locals)))),
+    };
+    // SAFETY: the fork is public, so its owner waits for the proxy's end. The closure of the fork
+    // and its result are Send.
+    let lasting = unsafe { Lasting::promised() };
+    worker.try_new_task(node, move || closure.call(), lasting, terms)
 }
 
 /// The closure of a proxy.
@@ -278,42 +287,13 @@ impl Proxy {
         let fork = unsafe { self.0.as_ref() };
         // SAFETY: this worker has claimed the proxy, and runs it once.
         unsafe { (fork.call)(self.0) };
-        let public = fork.public.get().cast::<Public>();
-        // SAFETY: the fork is public, and its owner reads this field after the proxy's end. No
-        // reference to the whole is made, since the owner may use the other fields at this moment.
-        unsafe { (*public).called = true };
+        // SAFETY: the fork became public before its proxy was queued. Its owner reads the flag
+        // after the proxy's end.
+        unsafe { fork.public() }.called.store(true, Ordering::Relaxed);
     }
 }
 
 impl Worker {
-    /// Makes the proxy of a fork, without queueing it.
-    ///
-    /// # Safety
-    /// The fork has a node, and is alive until the proxy has ended.
-    unsafe fn new_proxy(&self, fork: &Fork) -> NonNull<Record> {
-        let closure = Proxy(NonNull::from(fork));
-        let task = task_of(fork.node).expect("a fork has a task");
-        // SAFETY: the task has not ended: it runs, or waits for a call that it has made.
-        let task = unsafe { task.as_ref() };
-        let terms = Terms {
-            spawned_at: task.spawned_at,
-            // The same class of stack as the fork would have been called on.
-            traits: Traits {
-                origin: Origin::Called,
-                stack_class: task.traits.stack_class,
-                ..Traits::default()
-            },
-            // SAFETY: a fork in the list sees the present task-local bindings of its task. The
-            // task empties the fork list before it changes the bindings, and cannot return past a
-            // fork that we are making public.
-            cold: unsafe { inherited(task) },
-            detached: false,
-        };
-        // SAFETY: the fork is alive until the proxy has ended, and so is the node, which belongs
-        // to an outer frame.
-        unsafe { self.new_task(fork.node, move || closure.call(), terms) }
-    }
-
     fn finish_push(&self, fork: &Fork) {
         self.serve_requests();
         let in_coroutine = !innermost().is_null();
@@ -323,10 +303,8 @@ impl Worker {
         if !in_coroutine {
             return;
         }
-        let public = fork.public.get().cast::<Public>();
-        // SAFETY: the fork is public by now, so the field is written, and only the owner uses
-        // `pin`.
-        unsafe { (*public).pin = Some(Pin::innermost()) };
+        // SAFETY: the fork is public by now.
+        unsafe { fork.public() }.pin.set(Some(Pin::innermost()));
     }
 
     /// Makes all forks public. Their proxies become fresh tasks of this worker.
@@ -368,10 +346,8 @@ impl Worker {
         if self.offers_on.replace(false) && stocked {
             return;
         }
-        let given = self.remote.forks.give_oldest(|fork| {
-            let proxy = make_public(self, fork);
-            self.publish(proxy.expect("a fork that is given away has a node"));
-        });
+        let mut given = false;
+        self.remote.forks.give_oldest(|fork| given = self.give(fork));
         if given && !stocked {
             self.offers_on.set(true);
             self.remote.forks.request_from_self();
@@ -382,50 +358,92 @@ impl Worker {
     pub(crate) fn steal_fork(
         &self,
         from: &Remote,
-        wanted: impl FnOnce(*const Node) -> bool,
+        wanted: impl FnOnce(LiveNode<'_>) -> bool,
     ) -> bool {
-        from.forks.steal(wanted, |fork| {
-            let proxy = make_public(self, fork);
-            self.publish(proxy.expect("a fork that is given away has a node"));
-        })
+        let wanted = |node: *const Node| {
+            // SAFETY: called under the lock of the fork list with the node of a fork, which is not
+            // null. The owner of the fork runs in the node, and does not return past the fork
+            // without that lock.
+            wanted(unsafe { LiveNode::new(node) })
+        };
+        let mut stolen = false;
+        from.forks.steal(wanted, |fork| stolen = self.give(fork));
+        stolen
     }
 
-    /// Takes back a proxy that has not started, and ends it. Returns `false` if it has started.
-    fn revoke(&self, proxy: NonNull<Record>) -> bool {
-        if !self.claim_elsewhere(proxy) {
-            return false;
+    /// Makes a fork public, and puts its proxy, if it gets one, into this worker's public deque.
+    /// Returns whether it got one.
+    fn give(&self, fork: NonNull<Fork>) -> bool {
+        let proxy = make_public(self, fork);
+        proxy.map(|proxy| self.publish(proxy)).is_some()
+    }
+
+    /// Takes back a proxy that has not started, and ends it. Waits for the end of a proxy that was
+    /// started, or that ended because there was no stack for it. Its outcome is `()`, or a failure
+    /// without a destructor.
+    fn end_proxy(&self, proxy: HandleRef<()>) {
+        let Some(run) = self.claim_elsewhere(proxy.task()) else {
+            let joiner = self.task().expect("a fork has a task");
+            return self.await_fork(joiner, &proxy.join);
+        };
+        run.begin();
+        run.set_phase(Phase::Finished);
+        // A stale queue entry may keep the record. The task that forks, which runs here, has the
+        // same bindings, so no value is dropped.
+        if let Some(cold) = run.cold() {
+            drop_locals(cold);
         }
-        // SAFETY: claimed, so its run reference is ours, as is the handle's.
-        let task = unsafe { proxy.as_ref() };
-        task.begin();
-        task.set_phase(Phase::Finished);
-        let retired = self.retired().as_ptr().expose_provenance();
-        task.place.store(retired, Ordering::Relaxed);
-        let left = release_parent(self.number(), task.node.parent);
-        debug_assert!(left.is_none(), "the parent runs, it cannot have ended");
-        // SAFETY: both references are ours. The closure was not called, and has no destructor.
-        unsafe { release_run(self, proxy, 2) };
-        true
-    }
-
-    /// Waits for the end of a proxy that was started, or that ended because there was no stack for
-    /// it.
-    fn await_proxy(&self, proxy: NonNull<Record>) {
-        let joiner = self.task().expect("a fork has a task");
-        // SAFETY: alive by the handle's reference, which is ours.
-        self.await_fork(joiner, unsafe { &proxy.as_ref().join });
-        // SAFETY: the handle's reference is ours. The outcome is `()`, or a failure without a
-        // destructor.
-        unsafe { release(proxy, 1) };
+        uncount_in_parent(self, &run);
+        // The closure was not called, and has no destructor.
+        release_both(self, run, proxy);
     }
 }
 
-/// The task-local bindings that a proxy inherits from the task that forks.
-///
-/// # Safety
-/// The task's bindings of task-locals do not change meanwhile.
-unsafe fn inherited(task: &Record) -> Option<Box<ColdData>> {
-    // SAFETY: the contract says that the bindings do not change meanwhile.
-    let locals = unsafe { (*task.cold()?.locals.get()).clone() }?;
-    Some(Box::new(ColdData::with(None, Some(locals))))
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Worker;
+    use crate::shim::time::{Duration, now};
+    use crate::sync::Event;
+
+    /// In a runtime of two workers, in a node with as many children as it can count.
+    fn in_a_full_node(f: impl FnOnce() + Send) {
+        let rt = crate::Runtime::builder().workers(2).build().unwrap();
+        rt.block_on(|| {
+            crate::scope(|_| {
+                let node = Worker::current().unwrap().running_node();
+                node.fill();
+                f();
+                node.empty();
+            });
+        });
+    }
+
+    #[test]
+    fn forks_too_many_are_called_by_their_owner_which_waits_meanwhile() {
+        fn waits_below(forks: u32) -> u32 {
+            if forks == 0 {
+                let event = Event::new();
+                assert!(event.wait_timeout(Duration::from_millis(1)).is_err());
+                return 0;
+            }
+            let (below, one) = crate::join(|| waits_below(forks - 1), || 1);
+            below + one
+        }
+        in_a_full_node(|| assert_eq!(waits_below(5), 5));
+    }
+
+    #[test]
+    fn forks_too_many_are_not_stolen() {
+        fn computes_below(forks: u32) -> u32 {
+            if forks == 0 {
+                let until = now() + Duration::from_micros(50);
+                while now() < until {}
+                return 1;
+            }
+            let half = || computes_below(forks - 1);
+            let (a, b) = crate::join(half, half);
+            a + b
+        }
+        in_a_full_node(|| assert_eq!(computes_below(10), 1 << 10));
+    }
 }

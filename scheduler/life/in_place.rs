@@ -6,75 +6,72 @@ use crate::scheduler::wait::interrupted::Interrupted;
 use crate::scheduler::wait::no_suspend::is_forbidden;
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::fairness::Turn;
+use crate::scheduler::worker::release::queued;
 use crate::shim::atomic::Ordering;
-use crate::task::record::{JoinedAtHome, Phase, Record};
+use crate::task::record::{JoinedAtHome, Phase};
+use crate::task::reference::{RunRef, TaskRef, WaiterRef};
 use crate::task::words::wait::{Publish, WaitKind, Woken};
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 impl Worker {
     /// Takes a fresh task out of its queue to be called in place, if it may be: if it is a child
     /// of the running node that needs no stack of its own, and this stack has room.
     #[inline(always)]
-    pub(crate) fn claim_in_place(&self, record: NonNull<Record>, kind: WaitKind) -> bool {
-        // SAFETY: the caller holds the handle, which has a reference.
-        let task = unsafe { record.as_ref() };
+    pub(crate) fn claim_in_place(&self, task: TaskRef<'_>, kind: WaitKind) -> Option<RunRef> {
         if !ptr::eq(task.node.parent, self.node.get())
             || task.traits.needs_own_stack()
             || self.forbidden.get() > 0
             || !self.fiber().has_room()
             || (kind != WaitKind::Structured && self.is_interrupted())
         {
-            return false;
+            return None;
         }
         // Other tasks have their turn, even if this task goes on for ever with joins.
         if self.fairness.tick() || self.remote.timers.want_looks() {
             self.let_others_in_turn();
             // A cancel may have come meanwhile.
             if kind != WaitKind::Structured && self.is_interrupted() {
-                return false;
+                return None;
             }
         }
         // Tasks of a class that spreads are begun on coroutines of their own, which are counted.
         // The newest task usually has no siblings.
-        self.remote.private.take_newest(record)
-            || self.may_call(task) && self.claim_elsewhere(record)
+        let newest = self.remote.private.take_newest(task);
+        if newest.is_some() || !self.may_call(&task) {
+            return newest;
+        }
+        self.claim_elsewhere(task)
     }
 
     /// Takes a fresh task out of the middle of the private deque, or out of another queue.
     #[inline(never)]
-    pub(crate) fn claim_elsewhere(&self, record: NonNull<Record>) -> bool {
-        if self.remote.private.take(record) {
-            self.balance.joins_oldest.set(true);
-            // Calls nothing except in tail position, so it has no registers to save.
-            return !self.is_to_share() || self.serve_in_join();
-        }
-        self.claim_queued(record)
+    pub(crate) fn claim_elsewhere(&self, task: TaskRef<'_>) -> Option<RunRef> {
+        let Some(run) = self.remote.private.take(task) else { return self.claim_queued(task) };
+        self.balance.joins_oldest.set(true);
+        // Calls nothing except in tail position, so it has no registers to save.
+        if self.is_to_share() { self.serve_in_join(run) } else { Some(run) }
     }
 
     /// Takes a fresh task out of a queue other than the private deque.
     #[inline(never)]
-    fn claim_queued(&self, record: NonNull<Record>) -> bool {
-        // SAFETY: the caller holds the handle, which has a reference.
-        let task = unsafe { record.as_ref() };
-        if task.phase() != Phase::Ready {
-            return false;
+    pub(in crate::scheduler) fn claim_queued(&self, task: TaskRef<'_>) -> Option<RunRef> {
+        if task.phase() != Phase::Ready || !task.claim() {
+            return None;
         }
         // The entry of the public (or local) queue goes stale, and keeps its reference.
-        if task.claim() {
-            task.add_reference();
-            return true;
-        }
-        false
+        task.add_reference();
+        // SAFETY: claimed just now, and the reference was added for it.
+        Some(unsafe { RunRef::new(task.pointer()) })
     }
 
     /// Hands tasks on. A parent that joins its children one after the other spawns nothing.
     /// Without this, it would leave requests for work unanswered, and be taken for a task that
-    /// computes. Returns `true`.
+    /// computes. Returns what it is given.
     #[cold]
     #[inline(never)]
-    fn serve_in_join(&self) -> bool {
+    fn serve_in_join(&self, run: RunRef) -> Option<RunRef> {
         self.hand_on();
-        true
+        Some(run)
     }
 
     /// Starts a fresh child of the running node on a coroutine of its own, because it needs one or
@@ -87,12 +84,10 @@ impl Worker {
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn start_and_await(
         &self,
-        record: NonNull<Record>,
+        child: TaskRef<'_>,
         kind: WaitKind,
     ) -> Option<Result<(), Interrupted>> {
         let parent = self.node.get();
-        // SAFETY: the caller holds the handle, which has a reference.
-        let child = unsafe { record.as_ref() };
         if !ptr::eq(child.node.parent, parent) {
             return None;
         }
@@ -101,12 +96,11 @@ impl Worker {
         if self.fairness.tick() {
             self.let_others();
         }
-        // SAFETY: the running task has not ended.
-        let me = unsafe { joiner.as_ref() };
+        let me = joiner.get();
         if child.traits.migratable
             || me.traits.migratable
             || !child.join.is_empty()
-            || !self.queues.dedicated.get().is_null()
+            || self.queues.has_dedicated()
             || self.forbidden.get() > 0
             || crate::shim::panicking()
             || (kind != WaitKind::Structured && (self.is_late() || !self.may_wait()))
@@ -114,15 +108,18 @@ impl Worker {
             return None;
         }
         let index = child.place.load(Ordering::Relaxed);
-        if !self.remote.private.take_newest(record) {
-            if !self.claim_elsewhere(record) {
-                return None;
+        let run = match self.remote.private.take_newest(child) {
+            Some(run) => run,
+            None => {
+                let run = self.claim_elsewhere(child)?;
+                if !self.may_call(&child) && !child.traits.local {
+                    self.begin_oldest_from(index);
+                }
+                run
             }
-            if !self.may_call(child) && !child.traits.local {
-                self.begin_oldest_from(index);
-            }
-        }
-        child.join.register_at_home(joiner.as_ptr());
+        };
+        // SAFETY: this call returns only after the grant, or with the registration taken back.
+        child.join.register_at_home(unsafe { WaiterRef::new(joiner) });
         child.at_home.set(JoinedAtHome::Waiting);
         me.place.store(self.fibers.running.get().expose_provenance(), Ordering::Relaxed);
         me.set_phase(Phase::Parked);
@@ -131,12 +128,12 @@ impl Worker {
             me.set_phase(Phase::Running);
             child.at_home.set(JoinedAtHome::No);
             child.join.unregister_at_home();
-            self.requeue(record);
+            self.requeue(run);
             return None;
         }
         self.counters().parks.add(1);
-        self.fiber().task.set(joiner.as_ptr());
-        let next = self.begin(record).unwrap_or_else(|| {
+        self.fiber().task.set(joiner.pointer().as_ptr());
+        let next = self.begin(run).unwrap_or_else(|| {
             // There is no stack. The child is kept for later, and may be started anywhere. The
             // registration stands.
             child.at_home.set(JoinedAtHome::No);
@@ -156,30 +153,23 @@ impl Worker {
             return Some(Err(Interrupted));
         }
         // The child ended right after the interruption, and its grant is under way.
-        let (result, _) = self.wait(joiner, WaitKind::Structured);
-        debug_assert!(result.is_ok(), "a structured wait was cut short");
+        self.await_grant(joiner);
         if child.at_home.get() == JoinedAtHome::Ended {
-            // The child has left its run reference to us, and we shall not take the outcome.
-            child.place.store(self.retired().as_ptr().expose_provenance(), Ordering::Relaxed);
-            // SAFETY: the run reference is ours. The caller has the handle's reference.
-            unsafe { release_run(self, record, 1) };
+            // SAFETY: the child has left its run reference to us.
+            release_run(self, unsafe { RunRef::new(child.pointer()) });
         }
         Some(Err(Interrupted))
     }
 
     /// Puts a claimed task back where this worker finds it first.
     #[cold]
-    pub(crate) fn requeue(&self, record: NonNull<Record>) {
-        // SAFETY: the run reference is in our hand.
-        let task = unsafe { record.as_ref() };
-        if task.traits.local {
-            task.unclaim();
-            self.queues.local.borrow_mut().push_front(record);
+    pub(crate) fn requeue(&self, run: RunRef) {
+        if run.traits.local {
+            run.unclaim();
+            self.queues.local.borrow_mut().push_front(queued(run));
         } else {
-            task.unclaim_privately();
-            if self.remote.private.push(record) {
-                self.serve_requests();
-            }
+            run.unclaim_privately();
+            self.queue_privately(run);
         }
     }
 
@@ -211,7 +201,7 @@ impl Worker {
     pub(in crate::scheduler) fn let_others(&self) {
         self.serve_owed();
         if self.remote.private.is_requested() {
-            self.serve_in_join();
+            self.hand_on();
         }
         self.fairness.offers.set(self.fairness.offers.get().wrapping_add(1));
         let neglected = self.has_neglected();

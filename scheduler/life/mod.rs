@@ -7,6 +7,7 @@
 //! | `in_place` | a task that its joiner starts itself |
 //! | `external` | a task with an outcome that comes from outside |
 //! | `complete` | the end of a task, and of its parents |
+//! | `live_node` | a node that has not ended, as a type |
 //! | `scope_frame`, `root` | nodes that are no tasks; `scope` opens and ends scopes |
 //! | `ending` | the end of a runtime, as its workers see it |
 //! | `rundown` | a gate that closes, and detects the last party to leave |
@@ -17,6 +18,7 @@ pub(crate) mod external;
 pub(crate) mod fork;
 pub(crate) mod fork_frame;
 pub(crate) mod in_place;
+pub(crate) mod live_node;
 pub(crate) mod root;
 pub(crate) mod rundown;
 pub(crate) mod scope;

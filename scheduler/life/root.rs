@@ -7,12 +7,14 @@
 //! is `Release`: the thread sees the flag, and undoes the addition. An earlier addition is counted
 //! by the closing, and its child is waited for.
 
+use crate::scheduler::life::live_node::LiveNode;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::time::now;
 use crate::shim::{Condvar, Mutex, is_simulated};
 use crate::task::children::Children;
 use crate::task::words::tree::{NOBODY, Node, NodeKind, Release};
 use crossbeam_utils::CachePadded;
+use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -29,6 +31,28 @@ pub(crate) struct Root {
     children_lists: Box<[CachePadded<Children>]>,
     ended: Mutex<bool>,
     changed: Condvar,
+}
+
+/// A child that the root counts, and that is to be spawned. Dropped, it is not counted any more.
+#[must_use = "the root counts the child only as long as this exists"]
+pub(crate) struct Admitted<'a>(&'a Root);
+
+impl<'a> Admitted<'a> {
+    /// The root, which does not end before the child.
+    pub(crate) fn into_parent(self) -> LiveNode<'a> {
+        let root = ManuallyDrop::new(self).0;
+        // SAFETY: the root counts the child, and so has not ended.
+        unsafe { LiveNode::new(&raw const root.node) }
+    }
+}
+
+impl Drop for Admitted<'_> {
+    fn drop(&mut self) {
+        // MUTANT(root.admit.last): false
+        if self.0.node.release_child(NOBODY) == Release::Last {
+            self.0.end();
+        }
+    }
 }
 
 impl Root {
@@ -62,23 +86,19 @@ impl Root {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Counts a task that a foreign thread spawns. Returns `false` if the runtime takes no more
+    /// Counts a task that a foreign thread spawns. Returns `None` if the runtime takes no more
     /// tasks.
-    pub(crate) fn admit(&self) -> bool {
+    pub(crate) fn admit(&self) -> Option<Admitted<'_>> {
         if self.is_closing() {
-            return false;
+            return None;
         }
         self.node.add_child_from_outside();
+        let admitted = Admitted(self);
         // MUTANT(root.admit.look): false
         if self.is_closing() {
-            // The task was admitted and will not be spawned.
-            // MUTANT(root.admit.last): false
-            if self.node.release_child(NOBODY) == Release::Last {
-                self.end();
-            }
-            return false;
+            return None;
         }
-        true
+        Some(admitted)
     }
 
     /// Takes no more tasks from foreign threads. The last task ends the root, or this call does.

@@ -5,19 +5,17 @@ use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::timers::limit::Limit;
 use crate::scheduler::worker::Worker;
 use crate::task::cold::ColdData;
-use crate::task::record::Record;
+use crate::task::reference::TaskRef;
 use std::ptr::NonNull;
 
 impl Worker {
     /// The frame of a scope of `owner`, which is the task that runs here.
     pub(crate) fn frame_of_scope(
         &self,
-        owner: NonNull<Record>,
+        owner: TaskRef<'_>,
         limit: Option<NonNull<Limit>>,
     ) -> ScopeFrame {
-        // SAFETY: the node that runs has not ended.
-        let outer = unsafe { &*self.node.get() };
-        ScopeFrame::new(outer, self.shared.get().cast(), owner, limit)
+        ScopeFrame::new(self.running_node(), self.shared.get().cast(), owner, limit)
     }
 
     /// Whether a scope belongs to this worker's runtime.
@@ -31,7 +29,7 @@ impl ScopeFrame {
     #[inline]
     pub(crate) fn end(&self) {
         if self.node.is_linked() {
-            unlink_node(&self.node);
+            unlink_node(self.live_node());
         }
         if let Some(cold) = self.node.cold_as_allocated() {
             // SAFETY: the scope is unlinked, and its owner is the last to use the cold data.

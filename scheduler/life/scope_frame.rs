@@ -1,12 +1,12 @@
 //! An open scope on a task's stack: a node with children that may borrow from that frame.
 
+use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::timers::limit::Limit;
 use crate::shim::Mutex;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::task::outcome::Payload;
-use crate::task::record::Record;
+use crate::task::reference::TaskRef;
 use crate::task::words::tree::{Isolation, Node, NodeKind};
-use std::panic::Location;
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
@@ -16,11 +16,11 @@ use std::sync::PoisonError;
 pub(crate) struct ScopeFrame {
     /// First, so that a pointer to a node of kind Scope is a pointer to its frame.
     pub(crate) node: Node,
-    owner: NonNull<Record>,
+    owner: TaskRef<'static>,
     /// The shared state of the runtime's workers; compared, never followed.
     runtime: *const (),
     /// The time limit of the scope, if it has one.
-    pub(crate) limit: Option<NonNull<Limit>>,
+    limit: Option<NonNull<Limit>>,
     /// The first panic of a child that no handle will observe.
     panic: Mutex<Option<Payload>>,
     panicked: AtomicBool,
@@ -33,17 +33,18 @@ unsafe impl Sync for ScopeFrame {}
 impl ScopeFrame {
     /// Makes a scope of `owner`, which runs in the node `outer`. `runtime` identifies the runtime.
     pub(in crate::scheduler) fn new(
-        outer: &Node,
+        outer: LiveNode<'_>,
         runtime: *const (),
-        owner: NonNull<Record>,
+        owner: TaskRef<'_>,
         limit: Option<NonNull<Limit>>,
     ) -> ScopeFrame {
-        // SAFETY: the running task is alive.
-        let home = unsafe { owner.as_ref() }.node.home();
+        let home = owner.node.home();
+        // SAFETY: the owner does not end before the call that opened the scope returns.
+        let owner = unsafe { TaskRef::new(owner.pointer()) };
         let inherited = outer.flags().inherited();
         let flags = if limit.is_some() { inherited.timed() } else { inherited };
         ScopeFrame {
-            node: Node::new(NodeKind::Scope, ptr::from_ref(outer), home).with_flags(flags),
+            node: Node::new(NodeKind::Scope, outer.pointer(), home).with_flags(flags),
             owner,
             runtime,
             limit,
@@ -63,19 +64,28 @@ impl ScopeFrame {
         ScopeFrame { node: self.node.with_flags(flags), ..self }
     }
 
-    /// Where the limit of a node was set, if the node has one of its own.
-    pub(crate) fn place_of_limit(node: &Node) -> Option<&'static Location<'static>> {
-        if node.kind != NodeKind::Scope {
-            return None;
-        }
-        // SAFETY: a node of kind Scope is the start of its frame. The scope has not ended, and so
-        // neither has its limit.
-        unsafe {
-            (*ptr::from_ref(node).cast::<ScopeFrame>()).limit.map(|limit| limit.as_ref().place)
-        }
+    /// The time limit of the scope, if it has one.
+    pub(in crate::scheduler) fn limit(&self) -> Option<&Limit> {
+        // SAFETY: the scope has not ended, and so neither has its limit.
+        self.limit.map(|limit| unsafe { limit.as_ref() })
     }
 
-    pub(crate) fn owner(&self) -> NonNull<Record> {
+    /// The node of the scope. A frame lives in the call that has opened the scope, which runs in
+    /// the node around it.
+    #[inline]
+    pub(crate) fn live_node(&self) -> LiveNode<'_> {
+        // SAFETY: the scope does not end before its frame, which the reference keeps.
+        unsafe { LiveNode::new(&raw const self.node) }
+    }
+
+    /// The scope that a node belongs to, if it is the node of a scope.
+    #[inline]
+    pub(crate) fn of(node: &Node) -> Option<&ScopeFrame> {
+        // SAFETY: a node of kind Scope is the start of its frame.
+        (node.kind == NodeKind::Scope).then(|| unsafe { &*ptr::from_ref(node).cast() })
+    }
+
+    pub(crate) fn owner(&self) -> TaskRef<'_> {
         self.owner
     }
 
@@ -83,13 +93,11 @@ impl ScopeFrame {
     pub(crate) fn keep(&self, payload: Payload) -> Option<Payload> {
         self.panicked.store(true, Ordering::Relaxed);
         let mut kept = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
-        match *kept {
-            None => {
-                *kept = Some(payload);
-                None
-            }
-            Some(_) => Some(payload),
+        if kept.is_some() {
+            return Some(payload);
         }
+        *kept = Some(payload);
+        None
     }
 
     /// Takes the panic that was kept. Called by the owner, after the last child has ended.
@@ -99,19 +107,5 @@ impl ScopeFrame {
             return None;
         }
         self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-/// The task that a node belongs to. None for a root.
-#[inline]
-pub(crate) fn task_of(node: *const Node) -> Option<NonNull<Record>> {
-    // SAFETY: callers pass the running task's own node or the parent of an unfinished one, and
-    // both are alive.
-    let node_ref = unsafe { node.as_ref() }?;
-    match node_ref.kind {
-        NodeKind::Task => NonNull::new(node.cast_mut().cast()),
-        // SAFETY: a node of kind Scope is the start of its frame.
-        NodeKind::Scope => Some(unsafe { (*node.cast::<ScopeFrame>()).owner() }),
-        NodeKind::Root => None,
     }
 }

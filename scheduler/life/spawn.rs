@@ -2,37 +2,38 @@
 
 use crate::retire::record_pool;
 use crate::retire::stack::StackClass;
+use crate::scheduler::life::live_node::LiveNode;
+use crate::scheduler::life::root::Admitted;
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::ids::fetch_ids;
+use crate::scheduler::worker::release::{HandleRef, queued};
 use crate::scheduler::worker::shared::Shared;
-use crate::task::cell::{layout_of, layout_of_fallible};
+use crate::task::cell::{Body, External, layout_of};
 use crate::task::cold::ColdData;
-use crate::task::outcome::Outcome;
-use crate::task::record::{Birth, Record, Traits};
-use crate::task::words::tree::Node;
+use crate::task::record::{Birth, Phase, Record, Traits};
+use crate::task::reference::RunRef;
+use std::marker::PhantomData;
 use std::panic::Location;
-use std::ptr::NonNull;
 
 /// The terms of a spawn, besides the closure.
 pub(crate) struct Terms {
     pub(crate) spawned_at: &'static Location<'static>,
     pub(crate) traits: Traits,
     pub(crate) cold: Option<Box<ColdData>>,
-    pub(crate) detached: bool,
 }
 
 /// The least stack size for a closure and result of these sizes: they pass over the stack by
 /// value, in debug builds several times. `None` if the usual stack has room.
-const fn stack_for_payload<F, T>() -> Option<usize> {
-    let payload = size_of::<F>() + size_of::<T>();
+const fn stack_for_payload<B, T>() -> Option<usize> {
+    let payload = size_of::<B>() + size_of::<T>();
     // An eighth of the smallest default stack in use.
     let copies = if cfg!(debug_assertions) { 24 } else { 8 };
     if payload <= 4 << 10 { None } else { Some(payload * copies + (64 << 10)) }
 }
 
 /// Enlarges the class of stack if the closure or the result needs it.
-pub(crate) fn fit<F, T>(terms: &mut Terms, usual: StackClass) {
-    let Some(size) = stack_for_payload::<F, T>() else { return };
+pub(crate) fn fit<B, T>(terms: &mut Terms, usual: StackClass) {
+    let Some(size) = stack_for_payload::<B, T>() else { return };
     let chosen = match terms.traits.stack_class {
         0 => usual,
         class => StackClass::from_byte(class),
@@ -45,163 +46,292 @@ pub(crate) fn fit<F, T>(terms: &mut Terms, usual: StackClass) {
 }
 
 /// The initial values of a child of `parent`.
-///
-/// # Safety
-/// The parent is open.
 #[inline(always)]
-pub(crate) unsafe fn birth(parent: *const Node, id: u64, terms: Terms) -> Birth {
-    // SAFETY: the contract says that the parent is open.
-    let flags = unsafe { &*parent }.flags().inherited();
+pub(crate) fn birth(parent: LiveNode<'_>, id: u64, terms: Terms, detached: bool) -> Birth {
+    let flags = parent.flags().inherited();
     Birth {
-        parent,
+        parent: parent.pointer(),
         flags,
         id,
         spawned_at: terms.spawned_at,
         traits: terms.traits.under(flags.isolation()),
         cold: terms.cold,
-        detached: terms.detached,
+        detached,
+    }
+}
+
+/// The promise that a body of this type may be given to the task: what it and its result borrow
+/// outlives the task, and both may be on any thread where the task may be. (It does not hold the
+/// body, as each move of that takes room on the stack of a debug build.)
+pub(crate) struct Lasting<B, T>(PhantomData<fn(B) -> T>);
+
+impl<B: Body<T>, T> Lasting<B, T> {
+    /// For a body that borrows nothing, and any task.
+    pub(crate) const fn new() -> Lasting<B, T>
+    where
+        B: Send + 'static,
+        T: Send + 'static,
+    {
+        Lasting(PhantomData)
+    }
+
+    /// # Safety
+    /// What the body and its result borrow outlives the task: the task's parent does not end before
+    /// it, and the caller keeps the borrows until the parent has ended. A body or a result that is
+    /// not Send goes to a task that stays on this worker, with its handle.
+    pub(crate) const unsafe fn promised() -> Lasting<B, T> {
+        Lasting(PhantomData)
+    }
+}
+
+impl<T> Lasting<External, T> {
+    /// No closure: an external task borrows nothing, and its result is as Send as its handle.
+    pub(crate) const fn external() -> Lasting<External, T> {
+        Lasting(PhantomData)
+    }
+}
+
+/// A task that was just made.
+pub(crate) struct Newborn<T> {
+    run: RunRef,
+    result: PhantomData<fn() -> T>,
+}
+
+impl<T> Newborn<T> {
+    /// Makes a task out of memory of this worker's pool, or else of the common one. The parent is
+    /// to count it.
+    #[inline(always)]
+    pub(super) fn new<B: Body<T>>(
+        worker: Option<&Worker>,
+        body: B,
+        _: Lasting<B, T>,
+        birth: Birth,
+    ) -> Newborn<T> {
+        let memory = match worker {
+            Some(worker) => worker.memory.records.take(const { layout_of::<B, T>() }),
+            None => record_pool::allocate(const { layout_of::<B, T>() }),
+        };
+        // SAFETY: the memory was taken for this layout, and the record is new.
+        let run = unsafe { RunRef::new(Record::new(memory, body, birth)) };
+        Newborn { run, result: PhantomData }
+    }
+
+    /// The run reference, and the handle's. For a task that was not born detached.
+    #[inline(always)]
+    pub(super) fn with_handle(self) -> (RunRef, HandleRef<T>) {
+        debug_assert!(self.run.is_known(), "a detached task has no handle");
+        // SAFETY: the record was made for a `T`, with a reference for its handle.
+        let handle = unsafe { HandleRef::new(self.run.task().pointer()) };
+        (self.run, handle)
     }
 }
 
 impl Worker {
     /// Spawns a child of `parent` on this worker.
-    ///
-    /// # Safety
-    /// What `f` borrows outlives the child: the parent does not end before it, and the caller keeps
-    /// the borrows until the parent has ended.
     #[inline]
-    pub(crate) unsafe fn spawn<F: FnOnce() -> T, T>(
+    pub(crate) fn spawn<B: Body<T>, T>(
         &self,
-        parent: *const Node,
-        f: F,
+        parent: LiveNode<'_>,
+        body: B,
+        lasting: Lasting<B, T>,
         terms: Terms,
-    ) -> NonNull<Record> {
+    ) -> HandleRef<T> {
         let local = terms.traits.local;
-        // SAFETY: the contract of `new_task` is that of this function.
-        let record = unsafe { self.new_task(parent, f, terms) };
-        if local {
-            self.queue_local(record);
-        } else if self.remote.private.push(record) {
-            self.serve_requests();
-        }
-        record
+        let (run, handle) = self.new_task(parent, body, lasting, terms);
+        self.queue_new(run, local);
+        handle
     }
 
-    /// Spawns a closure that returns an outcome, and so can say itself why it gives no value. Not
-    /// for local tasks.
-    ///
-    /// # Safety
-    /// As for `spawn`.
-    pub(crate) unsafe fn spawn_fallible<F: FnOnce() -> Outcome<T>, T>(
+    /// Spawns a child of `parent` on this worker, without a handle.
+    pub(crate) fn spawn_detached<B: Body<T>, T>(
         &self,
-        parent: *const Node,
-        f: F,
-        mut terms: Terms,
-    ) -> NonNull<Record> {
-        fit::<F, T>(&mut terms, self.memory.class);
-        let memory = self.memory.records.take(const { layout_of_fallible::<F, T>() });
-        // SAFETY: the parent is open, by the contract.
-        let birth = unsafe { birth(parent, self.ids.next(), terms) };
-        // SAFETY: the memory was taken for this layout.
-        let record = unsafe { Record::new_fallible(memory, f, birth) };
-        // SAFETY: the parent is open, by the contract.
-        unsafe { self.count_child(parent) };
-        if self.remote.private.push(record) {
-            self.serve_requests();
-        }
-        record
+        parent: LiveNode<'_>,
+        body: B,
+        lasting: Lasting<B, T>,
+        terms: Terms,
+    ) {
+        self.queue_new(self.make(parent, body, lasting, terms, false, true).run, false);
     }
 
     /// Makes a child of `parent` without queueing it.
-    ///
-    /// # Safety
-    /// As for `spawn`.
     #[inline]
-    pub(crate) unsafe fn new_task<F: FnOnce() -> T, T>(
+    pub(crate) fn new_task<B: Body<T>, T>(
         &self,
-        parent: *const Node,
-        f: F,
+        parent: LiveNode<'_>,
+        body: B,
+        lasting: Lasting<B, T>,
+        terms: Terms,
+    ) -> (RunRef, HandleRef<T>) {
+        self.make(parent, body, lasting, terms, false, false).with_handle()
+    }
+
+    /// Same as [`new_task`](Worker::new_task), for places where nothing may unwind: returns `None`
+    /// if `parent` has too many children.
+    pub(crate) fn try_new_task<B: Body<T>, T>(
+        &self,
+        parent: LiveNode<'_>,
+        body: B,
+        lasting: Lasting<B, T>,
+        terms: Terms,
+    ) -> Option<(RunRef, HandleRef<T>)> {
+        if !parent.try_add_child(self.number()) {
+            return None;
+        }
+        self.counters().spawned.add(1);
+        Some(self.make(parent, body, lasting, terms, true, false).with_handle())
+    }
+
+    /// Makes a child of `parent` without queueing it, with a reference for its handle unless it is
+    /// detached. The parent may have counted it already. (One function for both: each layer copies
+    /// the captures in a debug build.)
+    #[inline(always)]
+    fn make<B: Body<T>, T>(
+        &self,
+        parent: LiveNode<'_>,
+        body: B,
+        lasting: Lasting<B, T>,
         mut terms: Terms,
-    ) -> NonNull<Record> {
-        fit::<F, T>(&mut terms, self.memory.class);
-        let memory = self.memory.records.take(const { layout_of::<F, T>() });
-        // SAFETY: the parent is open, by the contract.
-        let birth = unsafe { birth(parent, self.ids.next(), terms) };
-        // SAFETY: the memory was taken for this layout.
-        let record = unsafe { Record::new(memory, f, birth) };
-        // SAFETY: the parent is open, by the contract.
-        unsafe { self.count_child(parent) };
-        record
+        counted: bool,
+        detached: bool,
+    ) -> Newborn<T> {
+        if !counted {
+            // Before the record is made, which would leak if this panics.
+            self.count_child(parent);
+        }
+        fit::<B, T>(&mut terms, self.memory.class);
+        let birth = birth(parent, self.ids.next(), terms, detached);
+        Newborn::new(Some(self), body, lasting, birth)
     }
 
     /// Counts a child of `parent` that is spawned here.
-    ///
-    /// # Safety
-    /// The parent is the running task's node or one that the caller holds open.
     #[inline(always)]
-    pub(crate) unsafe fn count_child(&self, parent: *const Node) {
-        // SAFETY: the contract says that the parent is open.
-        unsafe { &*parent }.add_child(self.number());
+    pub(crate) fn count_child(&self, parent: LiveNode<'_>) {
+        parent.add_child(self.number());
         self.counters().spawned.add(1);
     }
 
+    /// Queues a task that was just made.
+    #[inline(always)]
+    fn queue_new(&self, run: RunRef, local: bool) {
+        if local {
+            self.queue_local(run);
+        } else {
+            self.queue_privately(run);
+        }
+    }
+
+    /// Puts a fresh task into the private deque.
+    #[inline(always)]
+    pub(crate) fn queue_privately(&self, run: RunRef) {
+        if self.remote.private.push(run) {
+            self.serve_requests();
+        }
+    }
+
     #[cold]
-    fn queue_local(&self, record: NonNull<Record>) {
-        // SAFETY: the caller has just made the record, and no other party knows it.
-        unsafe { record.as_ref() }.set_phase(crate::task::record::Phase::Ready);
-        self.queues.local.borrow_mut().push_back(record);
+    fn queue_local(&self, run: RunRef) {
+        run.set_phase(Phase::Ready);
+        self.queues.local.borrow_mut().push_back(queued(run));
     }
 }
 
 impl Shared {
-    /// Spawns a child of the root from any thread. The root has admitted it.
-    ///
-    /// # Safety
-    /// What `f` borrows outlives the task.
-    pub(crate) unsafe fn spawn_root<F: FnOnce() -> T, T>(
+    /// Spawns a child of the root from any thread.
+    pub(crate) fn spawn_root<B: Body<T>, T>(
         &self,
-        f: F,
+        child: Admitted<'_>,
+        body: B,
+        lasting: Lasting<B, T>,
         terms: Terms,
-    ) -> NonNull<Record> {
-        // SAFETY: the admission has counted the child, and keeps the root open.
-        unsafe { self.spawn_counted(&raw const self.root.node, f, terms) }
+    ) -> HandleRef<T> {
+        self.spawn_counted(child.into_parent(), body, lasting, terms)
     }
 
     /// Spawns a child of a node of this runtime from any thread.
-    ///
-    /// # Safety
-    /// What `f` borrows outlives the task, and the caller holds the node open.
-    pub(crate) unsafe fn spawn_below<F: FnOnce() -> T, T>(
+    pub(crate) fn spawn_below<B: Body<T>, T>(
         &self,
-        parent: *const Node,
-        f: F,
+        parent: LiveNode<'_>,
+        body: B,
+        lasting: Lasting<B, T>,
         terms: Terms,
-    ) -> NonNull<Record> {
-        // SAFETY: the caller holds the node open.
-        unsafe { &*parent }.add_child_from_outside();
-        // SAFETY: the contract covers the borrows, and the child was just counted.
-        unsafe { self.spawn_counted(parent, f, terms) }
+    ) -> HandleRef<T> {
+        parent.add_child_from_outside();
+        self.spawn_counted(parent, body, lasting, terms)
+    }
+
+    /// As [`spawn_below`](Shared::spawn_below), without a handle.
+    pub(crate) fn spawn_detached_below<B: Body<T>, T>(
+        &self,
+        parent: LiveNode<'_>,
+        body: B,
+        lasting: Lasting<B, T>,
+        terms: Terms,
+    ) {
+        parent.add_child_from_outside();
+        self.inject(self.new_counted(parent, body, lasting, terms, true).run);
     }
 
     /// Spawns a child that `parent` counts already.
-    ///
-    /// # Safety
-    /// As for `spawn_below`.
-    unsafe fn spawn_counted<F: FnOnce() -> T, T>(
+    fn spawn_counted<B: Body<T>, T>(
         &self,
-        parent: *const Node,
-        f: F,
+        parent: LiveNode<'_>,
+        body: B,
+        lasting: Lasting<B, T>,
+        terms: Terms,
+    ) -> HandleRef<T> {
+        let (run, handle) = self.new_counted(parent, body, lasting, terms, false).with_handle();
+        self.inject(run);
+        handle
+    }
+
+    /// Makes a child that `parent` counts already, with a reference for its handle unless it is
+    /// detached.
+    fn new_counted<B: Body<T>, T>(
+        &self,
+        parent: LiveNode<'_>,
+        body: B,
+        lasting: Lasting<B, T>,
         mut terms: Terms,
-    ) -> NonNull<Record> {
-        fit::<F, T>(&mut terms, self.config.stack_class);
-        let memory = record_pool::allocate(layout_of::<F, T>());
-        // SAFETY: the child is counted, so the parent is open.
-        let birth = unsafe { birth(parent, fetch_ids(1), terms) };
-        // SAFETY: the memory was taken for this layout.
-        let record = unsafe { Record::new(memory, f, birth) };
-        // SAFETY: the record was made above.
-        unsafe { record.as_ref() }.set_phase(crate::task::record::Phase::Ready);
-        self.inject(record);
-        record
+        detached: bool,
+    ) -> Newborn<T> {
+        fit::<B, T>(&mut terms, self.config.stack_class);
+        let birth = birth(parent, fetch_ids(1), terms, detached);
+        let born = Newborn::new(None, body, lasting, birth);
+        born.run.set_phase(Phase::Ready);
+        born
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Worker;
+    use crate::{ChildOn, Handle};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn a_child_too_many_is_a_panic_and_its_captures_are_dropped() {
+        let runtime = || crate::Runtime::builder().workers(1).build().unwrap();
+        let (here, there) = (runtime(), runtime());
+        let pool = there.handle();
+        let ways: [fn(&Handle, Arc<()>); 2] = [
+            |_, theirs| drop(crate::spawn(move || drop(theirs))),
+            |pool, theirs| drop(crate::task().spawn_in(ChildOn(pool), move || drop(theirs))),
+        ];
+        here.block_on(|| {
+            let node = Worker::current().unwrap().running_node();
+            for way in ways {
+                let captured = Arc::new(());
+                let theirs = Arc::clone(&captured);
+                node.fill();
+                let spawned = catch_unwind(AssertUnwindSafe(|| way(&pool, theirs)));
+                node.empty();
+                assert!(spawned.is_err());
+                assert_eq!(Arc::strong_count(&captured), 1);
+            }
+        });
+        // Nothing is waited for there.
+        assert!(!there.shutdown_at_most(Duration::ZERO, Duration::from_secs(10)).is_given_up());
     }
 }

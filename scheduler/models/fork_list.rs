@@ -3,7 +3,7 @@
 
 use crate::scheduler::queue::fork_list::{ForkList, Forked, Left, Link};
 use crate::shim::Cell;
-use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, explore, plant};
+use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, explore, models, plant};
 use crate::shim::thread::spawn;
 use crate::task::words::tree::Node;
 use std::ptr::{self, NonNull};
@@ -18,9 +18,6 @@ struct Fork {
     public: Cell<bool>,
     node: *const Node,
 }
-
-// SAFETY: loom's cells report concurrent uses by two threads.
-unsafe impl Sync for Fork {}
 
 // SAFETY: the link is the first field of a `repr(C)` struct.
 unsafe impl Forked for Fork {
@@ -116,10 +113,13 @@ impl<const N: usize> Yard<N> {
         ours
     }
 
+    /// Ends the joins of forks 1 and 0. Returns how many of the two their owner does not run.
+    fn end_both(&self) -> usize {
+        usize::from(!self.end_join(1)) + usize::from(!self.end_join(0))
+    }
+
     fn end(this: Stage<Yard<N>>) {
         assert!(this.forks.is_clear() && this.forks.is_empty());
-        // SAFETY: the threads have ended.
-        unsafe { this.end() };
     }
 }
 
@@ -135,21 +135,13 @@ fn nested_joins(upwards: bool) {
     Yard::end(yard);
 }
 
-#[test]
-fn loom_each_fork_runs_once() {
-    explore(3, || nested_joins(false));
-}
+models! {
+    fn loom_each_fork_runs_once() = explore(3, || nested_joins(false));
 
-#[test]
-fn loom_each_fork_runs_once_whatever_its_address() {
-    explore(3, || nested_joins(true));
-}
+    fn loom_each_fork_runs_once_whatever_its_address() = explore(3, || nested_joins(true));
 
-#[test]
-#[should_panic]
-fn loom_negative_a_fork_list_without_fences() {
-    plant("scheduler/queue/fork_list.rs", FENCES);
-    explore(3, || nested_joins(false));
+    fn loom_negative_a_fork_list_without_fences() = explore(3, || nested_joins(false)),
+        without FENCES in "scheduler/queue/fork_list.rs", fails;
 }
 
 #[test]
@@ -215,16 +207,13 @@ fn one_join_after_the_other<const N: usize>(frames: &'static [usize], steals: us
     Yard::end(yard);
 }
 
-/// Two forks at the same address: a late thief takes the second one.
-#[test]
-fn loom_a_frame_is_used_again() {
-    explore(3, || one_join_after_the_other::<1>(&[0, 0], 2));
-}
+models! {
+    /// Two forks at the same address: a late thief takes the second one.
+    fn loom_a_frame_is_used_again() = explore(3, || one_join_after_the_other::<1>(&[0, 0], 2));
 
-/// The bottom's link to the fork that the thief has seen is stale.
-#[test]
-fn loom_a_stale_link_is_not_followed() {
-    explore(3, || one_join_after_the_other::<2>(&[0, 1, 0], 1));
+    /// The bottom's link to the fork that the thief has seen is stale.
+    fn loom_a_stale_link_is_not_followed() =
+        explore(3, || one_join_after_the_other::<2>(&[0, 1, 0], 1));
 }
 
 #[test]
@@ -234,10 +223,9 @@ fn loom_two_thieves_do_not_take_the_same_fork() {
         yard.push(0);
         yard.push(1);
         let thieves = [(); 2].map(|()| spawn(move || yard.steal()));
-        let inner = yard.end_join(1);
-        let outer = yard.end_join(0);
+        let taken = yard.end_both();
         let stolen = thieves.map(|t| usize::from(t.join().unwrap())).iter().sum::<usize>();
-        assert_eq!(stolen, usize::from(!inner) + usize::from(!outer));
+        assert_eq!(stolen, taken);
         Yard::end(yard);
     });
 }
@@ -272,14 +260,11 @@ fn left_and_found_again(elsewhere: bool) {
     Yard::end(yard);
 }
 
-#[test]
-fn loom_a_coroutine_finds_its_forks_again() {
-    explore(2, || left_and_found_again(false));
-}
+models! {
+    fn loom_a_coroutine_finds_its_forks_again() = explore(2, || left_and_found_again(false));
 
-#[test]
-fn loom_a_coroutine_finds_its_forks_again_on_another_worker() {
-    explore(2, || left_and_found_again(true));
+    fn loom_a_coroutine_finds_its_forks_again_on_another_worker() =
+        explore(2, || left_and_found_again(true));
 }
 
 /// A thief looks into a fork and does not take it. The owner overwrites the fork only after that
@@ -310,13 +295,8 @@ fn loom_a_fork_is_given_or_stolen() {
         yard.push(1);
         let thief = spawn(move || yard.steal());
         let given = yard.forks.give_oldest(|fork| yard.take(fork));
-        let inner = yard.end_join(1);
-        let outer = yard.end_join(0);
-        let stolen = thief.join().unwrap();
-        assert_eq!(
-            usize::from(given) + usize::from(stolen),
-            usize::from(!inner) + usize::from(!outer)
-        );
+        let taken = yard.end_both();
+        assert_eq!(usize::from(given) + usize::from(thief.join().unwrap()), taken);
         Yard::end(yard);
     });
 }

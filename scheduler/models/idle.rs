@@ -3,7 +3,7 @@
 use super::Dormitory;
 use crate::scheduler::steal::idle::{Rest, Roused};
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::shim::check::{FENCES, Stage, explore, plant};
+use crate::shim::check::{FENCES, Stage, explore, models};
 use crate::shim::thread::{spawn, yield_now};
 use crate::shim::time::Duration;
 
@@ -32,6 +32,11 @@ impl<const N: usize> Pool<N> {
 
     fn is_empty(&self) -> bool {
         self.queued.load(Ordering::Relaxed) == 0
+    }
+
+    /// The last look before a rest.
+    fn look(&self) -> bool {
+        !self.is_empty() || self.stopping.load(Ordering::Acquire)
     }
 
     fn steal(&self) -> bool {
@@ -85,9 +90,7 @@ impl<const N: usize> Pool<N> {
                 // run that thread.
                 yield_now();
             }
-            let roused = idle.rest(&self.dormitory, me, rest, || {
-                !self.is_empty() || self.stopping.load(Ordering::Acquire)
-            });
+            let roused = idle.rest(&self.dormitory, me, rest, || self.look());
             counted |= roused == Roused::ToSearch;
         }
         self.settle_count(&mut counted, look_again);
@@ -98,9 +101,7 @@ impl<const N: usize> Pool<N> {
         let idle = &self.dormitory.idle;
         self.dormitory.sleepers[me].introduce();
         loop {
-            let roused = idle.rest(&self.dormitory, me, Rest::Sleep, || {
-                !self.is_empty() || self.stopping.load(Ordering::Acquire)
-            });
+            let roused = idle.rest(&self.dormitory, me, Rest::Sleep, || self.look());
             let found = self.steal();
             self.settle_count(&mut (roused == Roused::ToSearch), look_again);
             if found {
@@ -112,12 +113,22 @@ impl<const N: usize> Pool<N> {
         }
     }
 
+    /// Rests until `take` has found something, first in the way `rest`, and asleep from then on.
+    fn rest_until(&self, mut rest: Rest, look: impl Fn() -> bool, take: impl Fn() -> bool) {
+        self.dormitory.sleepers[0].introduce();
+        let mut found = false;
+        while !found {
+            let roused = self.dormitory.idle.rest(&self.dormitory, 0, rest, &look);
+            found = take();
+            self.settle_count(&mut (roused == Roused::ToSearch), true);
+            rest = Rest::Sleep;
+        }
+    }
+
     fn end(this: Stage<Pool<N>>) {
         assert!(this.is_empty());
         assert!(this.dormitory.idle.start_searching(1), "a worker is still counted as searching");
         assert_eq!(this.dormitory.idle.resting(), 0);
-        // SAFETY: the threads have ended.
-        unsafe { this.end() };
     }
 }
 
@@ -148,26 +159,16 @@ fn loom_no_resting_worker_is_counted_twice() {
             true
         });
         turns.join().unwrap();
-        // SAFETY: the thread has ended.
-        unsafe { dormitory.end() };
     });
 }
 
-#[test]
-fn loom_a_sleeper_does_not_sleep_through_work() {
-    explore(3, || one_worker(Rest::Sleep, true));
-}
+models! {
+    fn loom_a_sleeper_does_not_sleep_through_work() = explore(3, || one_worker(Rest::Sleep, true));
 
-#[test]
-fn loom_a_napper_is_counted_once() {
-    explore(2, || one_worker(Rest::Nap(Duration::ZERO), true));
-}
+    fn loom_a_napper_is_counted_once() = explore(2, || one_worker(Rest::Nap(Duration::ZERO), true));
 
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_sleep_without_fences() {
-    plant("scheduler/steal/idle.rs", FENCES);
-    explore(3, || one_worker(Rest::Sleep, true));
+    fn loom_negative_a_sleep_without_fences() = explore(3, || one_worker(Rest::Sleep, true)),
+        without FENCES in "scheduler/steal/idle.rs", fails: "deadlock";
 }
 
 /// Two workers and two tasks, the first of which waits for the second. So both workers are needed,
@@ -211,15 +212,12 @@ impl Together {
     }
 }
 
-#[test]
-fn loom_a_searcher_that_stops_before_all_work_is_taken_wakes_the_next() {
-    explore(2, || two_workers(true));
-}
+models! {
+    fn loom_a_searcher_that_stops_before_all_work_is_taken_wakes_the_next() =
+        explore(2, || two_workers(true));
 
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_searcher_that_stops_without_a_look() {
-    explore(2, || two_workers(false));
+    fn loom_negative_a_searcher_that_stops_without_a_look() = explore(2, || two_workers(false)),
+        fails: "deadlock";
 }
 
 /// A worker is woken for its inbox and chosen to search at the same time. It searches, and is
@@ -272,14 +270,7 @@ fn loom_a_waker_that_finds_no_sleeper_looks_again() {
             pool.dormitory.idle.notify_worker(&pool.dormitory, 0);
             pool.push(false);
         });
-        pool.dormitory.sleepers[0].introduce();
-        let mut found = false;
-        while !found {
-            let look = || !pool.is_empty();
-            let roused = pool.dormitory.idle.rest(&pool.dormitory, 0, Rest::Sleep, look);
-            found = pool.steal();
-            pool.settle_count(&mut (roused == Roused::ToSearch), true);
-        }
+        pool.rest_until(Rest::Sleep, || !pool.is_empty(), || pool.steal());
         producer.join().unwrap();
         active.join().unwrap();
         Pool::end(pool);
@@ -295,15 +286,7 @@ fn loom_a_waker_that_finds_no_napper_looks_for_the_items_left_to_it() {
         let pool = Pool::<1>::new();
         let tells = spawn(move || pool.dormitory.idle.wake_napper(&pool.dormitory));
         let producer = spawn(move || pool.push(true));
-        pool.dormitory.sleepers[0].introduce();
-        let (mut found, mut rest) = (false, Rest::Nap(Duration::ZERO));
-        while !found {
-            let look = || !pool.is_empty();
-            let roused = pool.dormitory.idle.rest(&pool.dormitory, 0, rest, look);
-            found = pool.steal();
-            pool.settle_count(&mut (roused == Roused::ToSearch), true);
-            rest = Rest::Sleep;
-        }
+        pool.rest_until(Rest::Nap(Duration::ZERO), || !pool.is_empty(), || pool.steal());
         tells.join().unwrap();
         producer.join().unwrap();
         Pool::end(pool);
@@ -324,27 +307,15 @@ fn a_batch_on_its_way(notifies: bool) {
             }
         }
     });
-    pool.dormitory.sleepers[0].introduce();
-    let mut found = false;
-    while !found {
-        let look = || !pool.is_empty() || deque.load(Ordering::Relaxed) > 0;
-        let roused = pool.dormitory.idle.rest(&pool.dormitory, 0, Rest::Sleep, look);
-        found = pool.steal() || deque.swap(0, Ordering::Acquire) > 0;
-        pool.settle_count(&mut (roused == Roused::ToSearch), true);
-    }
+    let look = || !pool.is_empty() || deque.load(Ordering::Relaxed) > 0;
+    pool.rest_until(Rest::Sleep, look, || pool.steal() || deque.swap(0, Ordering::Acquire) > 0);
     active.join().unwrap();
     Pool::end(pool);
-    // SAFETY: the threads have ended.
-    unsafe { deque.end() };
 }
 
-#[test]
-fn loom_a_batch_is_announced_when_it_has_arrived() {
-    explore(3, || a_batch_on_its_way(true));
-}
+models! {
+    fn loom_a_batch_is_announced_when_it_has_arrived() = explore(3, || a_batch_on_its_way(true));
 
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_batch_that_is_not_announced() {
-    explore(3, || a_batch_on_its_way(false));
+    fn loom_negative_a_batch_that_is_not_announced() = explore(3, || a_batch_on_its_way(false)),
+        fails: "deadlock";
 }

@@ -2,9 +2,9 @@
 
 use super::{Dormitory, Tasks};
 use crate::scheduler::queue::inbox::Inbox;
+use crate::scheduler::queue::ready_stack::Batch;
 use crate::scheduler::steal::idle::Rest;
-use crate::shim::atomic::Ordering;
-use crate::shim::check::{FENCES, ORDERS, Stage, explore, plant};
+use crate::shim::check::{FENCES, ORDERS, Stage, explore, models};
 use crate::shim::thread::spawn;
 
 struct Home<const N: usize> {
@@ -17,6 +17,44 @@ impl<const N: usize> Home<N> {
     fn new() -> Stage<Home<N>> {
         Stage::new(Home { inbox: Inbox::new(), tasks: Tasks::new(), dormitory: Dormitory::new() })
     }
+
+    /// Pushes a task, and wakes the worker if that is the pusher's duty.
+    fn send(&self, task: usize) {
+        if self.inbox.push(self.tasks.wake(task)) {
+            self.dormitory.idle.notify_worker(&self.dormitory, 0);
+        }
+    }
+
+    /// Sleeps until the worker has got all tasks.
+    fn sleep_until_got(&self) {
+        let mut got = 0;
+        while got < N {
+            self.inbox.take_all(|record| {
+                self.tasks.take_ready(record);
+                got += 1;
+            });
+            if got < N {
+                let look = || !self.inbox.is_empty();
+                self.dormitory.idle.rest(&self.dormitory, 0, Rest::Sleep, look);
+            }
+        }
+    }
+
+    /// Empties the inbox once while other threads push, and once afterwards. One thread pushes task
+    /// 0 before task 1. `join` joins the pushers, and returns how many of them had to wake the
+    /// worker.
+    fn empty_twice(&self, join: impl FnOnce() -> usize) {
+        let mut order = Vec::new();
+        self.inbox.take_all(|record| order.push(self.tasks.take_ready(record)));
+        let early = order.len();
+        let duties = join();
+        self.inbox.take_all(|record| order.push(self.tasks.take_ready(record)));
+        let place = |task| order.iter().position(|t| *t == task);
+        assert!(place(0) < place(1), "one pusher's order is lost: {order:?}");
+        let batches = usize::from(early > 0) + usize::from(early < order.len());
+        assert_eq!(duties, batches, "exactly one pusher of each batch must wake the worker");
+        self.tasks.end();
+    }
 }
 
 /// Two threads push, one of them twice. The worker empties the inbox once while they push, and once
@@ -25,27 +63,18 @@ fn two_pushers() {
     let home = Home::<3>::new();
     let pushers = [vec![0, 1], vec![2]].map(|tasks| {
         spawn(move || {
-            let pushes = tasks.iter().map(|t| home.inbox.push(home.tasks.spawn(*t)));
+            let pushes = tasks.iter().map(|t| home.inbox.push(home.tasks.wake(*t)));
             pushes.filter(|found_empty| *found_empty).count()
         })
     });
-    let mut order = Vec::new();
-    home.inbox.take_all(|record| order.push(home.tasks.take(record)));
-    let early = order.len();
-    let duties: usize = pushers.map(|p| p.join().unwrap()).iter().sum();
-    home.inbox.take_all(|record| order.push(home.tasks.take(record)));
-    let place = |task| order.iter().position(|t| *t == task);
-    assert!(place(0) < place(1), "one pusher's order is lost: {order:?}");
-    let batches = usize::from(early > 0) + usize::from(early < order.len());
-    assert_eq!(duties, batches, "exactly one pusher of each batch must wake the worker");
-    home.tasks.end();
-    // SAFETY: the threads have ended.
-    unsafe { home.end() };
+    home.empty_twice(|| pushers.map(|p| p.join().unwrap()).iter().sum());
 }
 
-#[test]
-fn loom_an_inbox_keeps_the_order_of_each_pusher() {
-    explore(3, two_pushers);
+models! {
+    fn loom_an_inbox_keeps_the_order_of_each_pusher() = explore(3, two_pushers);
+
+    fn loom_negative_an_inbox_without_order() = explore(3, two_pushers),
+        without ORDERS in "scheduler/queue/inbox.rs", fails: "Causality violation";
 }
 
 /// One thread pushes several tasks at once, as a cancel does, and another thread pushes a single
@@ -55,32 +84,13 @@ fn loom_tasks_that_are_pushed_at_once_keep_their_order() {
     explore(3, || {
         let home = Home::<3>::new();
         let sender = spawn(move || {
-            let [first, last] = [0, 1].map(|task| home.tasks.spawn(task));
-            // SAFETY: the record is this thread's until it is pushed.
-            unsafe { last.as_ref() }.link.store(first.as_ptr(), Ordering::Relaxed);
-            home.inbox.push_all(last, first)
+            let mut tasks = Batch::of(home.tasks.wake(1));
+            tasks.push_below(home.tasks.wake(0));
+            home.inbox.push_all(tasks)
         });
-        let alone = home.inbox.push(home.tasks.spawn(2));
-        let mut order = Vec::new();
-        home.inbox.take_all(|record| order.push(home.tasks.take(record)));
-        let early = order.len();
-        let chain = sender.join().unwrap();
-        home.inbox.take_all(|record| order.push(home.tasks.take(record)));
-        let place = |task| order.iter().position(|t| *t == task);
-        assert!(place(0) < place(1), "the order of the two tasks is lost: {order:?}");
-        let batches = usize::from(early > 0) + usize::from(early < order.len());
-        assert_eq!(usize::from(chain) + usize::from(alone), batches, "one wake-up for each batch");
-        home.tasks.end();
-        // SAFETY: the threads have ended.
-        unsafe { home.end() };
+        let alone = home.inbox.push(home.tasks.wake(2));
+        home.empty_twice(|| usize::from(sender.join().unwrap()) + usize::from(alone));
     });
-}
-
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_an_inbox_without_order() {
-    plant("scheduler/queue/inbox.rs", ORDERS);
-    explore(3, two_pushers);
 }
 
 /// The worker sleeps until it has got both tasks.
@@ -91,38 +101,26 @@ fn no_sleep_through_a_push(pushers: usize) {
     let pushers = (0..pushers).map(|pusher| {
         spawn(move || {
             for task in pusher * per_pusher..(pusher + 1) * per_pusher {
-                if home.inbox.push(home.tasks.spawn(task)) {
-                    home.dormitory.idle.notify_worker(&home.dormitory, 0);
-                }
+                home.send(task);
             }
         })
     });
     let pushers: Vec<_> = pushers.collect();
-    let mut got = 0;
-    while got < 2 {
-        home.inbox.take_all(|record| {
-            home.tasks.take(record);
-            got += 1;
-        });
-        if got < 2 {
-            let look = || !home.inbox.is_empty();
-            home.dormitory.idle.rest(&home.dormitory, 0, Rest::Sleep, look);
-        }
-    }
+    home.sleep_until_got();
     pushers.into_iter().for_each(|p| p.join().unwrap());
     home.tasks.end();
-    // SAFETY: the threads have ended.
-    unsafe { home.end() };
 }
 
-#[test]
-fn loom_a_worker_does_not_sleep_through_two_pushers() {
-    explore(2, || no_sleep_through_a_push(2));
-}
+models! {
+    fn loom_a_worker_does_not_sleep_through_two_pushers() =
+        explore(2, || no_sleep_through_a_push(2));
 
-#[test]
-fn loom_a_worker_does_not_sleep_through_the_second_push() {
-    explore(3, || no_sleep_through_a_push(1));
+    fn loom_a_worker_does_not_sleep_through_the_second_push() =
+        explore(3, || no_sleep_through_a_push(1));
+
+    fn loom_negative_a_push_and_a_sleep_without_fences() =
+        explore(3, || no_sleep_through_a_push(1)),
+        without FENCES in "scheduler/steal/idle.rs", fails: "deadlock";
 }
 
 /// One thread invites the worker, and another one pushes a task. The pusher may find the invitation
@@ -137,25 +135,12 @@ fn loom_an_invited_worker_does_not_sleep_through_a_push() {
                 home.dormitory.idle.notify_worker(&home.dormitory, 0);
             }
         });
-        let pusher = spawn(move || {
-            if home.inbox.push(home.tasks.spawn(0)) {
-                home.dormitory.idle.notify_worker(&home.dormitory, 0);
-            }
-        });
-        let mut got = 0;
-        while got == 0 {
-            home.inbox.take_all(|record| got += 1 + home.tasks.take(record));
-            if got == 0 {
-                let look = || !home.inbox.is_empty();
-                home.dormitory.idle.rest(&home.dormitory, 0, Rest::Sleep, look);
-            }
-        }
+        let pusher = spawn(move || home.send(0));
+        home.sleep_until_got();
         host.join().unwrap();
         pusher.join().unwrap();
         home.inbox.take_all(|_| unreachable!("the task was taken before"));
         home.tasks.end();
-        // SAFETY: the threads have ended.
-        unsafe { home.end() };
     });
 }
 
@@ -165,22 +150,13 @@ fn loom_an_invited_worker_does_not_sleep_through_a_push() {
 fn loom_an_invitation_is_taken_together_with_later_tasks() {
     explore(3, || {
         let home = Home::<1>::new();
-        let pusher = spawn(move || home.inbox.push(home.tasks.spawn(0)));
+        let pusher = spawn(move || home.inbox.push(home.tasks.wake(0)));
         let left = home.inbox.invite();
-        let mut invited = home.inbox.take_all(|record| _ = home.tasks.take(record));
+        let mut invited = home.inbox.take_all(|record| _ = home.tasks.take_ready(record));
         let duty = pusher.join().unwrap();
-        invited |= home.inbox.take_all(|record| _ = home.tasks.take(record));
+        invited |= home.inbox.take_all(|record| _ = home.tasks.take_ready(record));
         assert_eq!(invited, left, "the worker sees an invitation if one was left");
         assert!(duty || left, "no thread wakes the worker");
         home.tasks.end();
-        // SAFETY: the threads have ended.
-        unsafe { home.end() };
     });
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_push_and_a_sleep_without_fences() {
-    plant("scheduler/steal/idle.rs", FENCES);
-    explore(3, || no_sleep_through_a_push(1));
 }

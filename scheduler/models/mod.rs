@@ -28,11 +28,69 @@ mod requests;
 mod root;
 mod rundown;
 
-use crate::scheduler::steal::idle::{Idle, Sleeper, Sleepers};
+use crate::scheduler::life::live_node::LiveNode;
+use crate::scheduler::life::root::Root;
+use crate::scheduler::steal::idle::{Idle, Rest, Roused, Sleeper, Sleepers};
 use crate::shim::Cell;
-use crate::task::models::record as new_record;
+use crate::task::models::{end, record as new_record, record_below};
 use crate::task::record::Record;
+use crate::task::reference::{Ready, RunRef, TaskRef};
+use crate::task::words::tree::Node;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
 use std::ptr::NonNull;
+
+/// A node that the model keeps from its end.
+fn live(node: &Node) -> LiveNode<'_> {
+    // SAFETY: the models end a node after its last use.
+    unsafe { LiveNode::new(node) }
+}
+
+/// A task of a model, which is freed after its last use.
+#[derive(Clone, Copy)]
+struct Task(NonNull<Record>);
+
+impl Task {
+    /// Makes a child of a root, with a run reference and a handle's.
+    fn below(root: &Root) -> Task {
+        Task(record_below(|| (), &raw const root.node))
+    }
+
+    /// Makes a child of this task, with a run reference and a handle's.
+    fn child(self) -> Task {
+        Task(record_below(|| (), self.0.as_ptr().cast()))
+    }
+
+    /// Releases references of the caller, and frees the task with the last one.
+    fn let_go(self, references: u32) {
+        if self.release(references) {
+            // SAFETY: no reference is left, and the closure has no outcome.
+            unsafe { end(self.0) };
+        }
+    }
+
+    /// Frees the task with its last references.
+    fn free(self, references: u32) {
+        assert!(self.release(references), "a reference is left");
+        // SAFETY: no reference is left, and the closure has no outcome.
+        unsafe { end(self.0) };
+    }
+}
+
+impl Deref for Task {
+    type Target = Record;
+
+    fn deref(&self) -> &Record {
+        // SAFETY: the models free a task after its last use.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// Ends a task of a model, which has its run reference.
+fn finish(task: &Record) {
+    // SAFETY: the run reference is the model's, and stays so.
+    super::life::complete::finish(&ManuallyDrop::new(unsafe { RunRef::new(NonNull::from(task)) }));
+}
 
 /// The idle protocol, with the sleepers of a few workers.
 pub(super) struct Dormitory<const N: usize> {
@@ -42,7 +100,22 @@ pub(super) struct Dormitory<const N: usize> {
 
 impl<const N: usize> Dormitory<N> {
     pub(super) fn new() -> Self {
-        Dormitory { idle: Idle::new(), sleepers: [(); N].map(|()| Sleeper::new()) }
+        Dormitory { idle: Idle::default(), sleepers: [(); N].map(|()| Sleeper::new()) }
+    }
+
+    /// Sleeps as worker 0 until `take` has found something. `look` is the look before each sleep.
+    fn sleep_until(&self, look: impl Fn() -> bool, take: impl Fn() -> bool) {
+        self.sleepers[0].introduce();
+        loop {
+            let roused = self.idle.rest(self, 0, Rest::Sleep, &look);
+            let found = take();
+            if roused == Roused::ToSearch {
+                self.idle.stop_searching();
+            }
+            if found {
+                return;
+            }
+        }
     }
 }
 
@@ -71,13 +144,35 @@ impl<const N: usize> Tasks<N> {
     }
 
     /// Makes a task ready to be pushed, like its spawner.
-    fn spawn(&self, task: usize) -> NonNull<Record> {
+    fn spawn(&self, task: usize) -> RunRef {
         self.bodies[task].set(1);
-        self.records[task]
+        // SAFETY: the record has a run reference, and is spawned once.
+        unsafe { RunRef::new(self.records[task]) }
     }
 
-    /// Takes a task, and returns its number.
-    fn take(&self, record: NonNull<Record>) -> usize {
+    /// Makes a task ready to be queued, like the thread that wakes it.
+    fn wake(&self, task: usize) -> Ready {
+        // SAFETY: the record is pushed and taken once.
+        unsafe { Ready::new(self.spawn(task).into_pointer()) }
+    }
+
+    /// A task, to be looked for.
+    fn task(&self, task: usize) -> TaskRef<'_> {
+        // SAFETY: the record is freed at the end of the model.
+        unsafe { TaskRef::new(self.records[task]) }
+    }
+
+    /// Takes a fresh task, and returns its number.
+    fn take(&self, run: RunRef) -> usize {
+        self.take_record(run.into_pointer())
+    }
+
+    /// Takes a ready task, and returns its number.
+    fn take_ready(&self, ready: Ready) -> usize {
+        self.take_record(ready.into_pointer())
+    }
+
+    fn take_record(&self, record: NonNull<Record>) -> usize {
         let task = self.records.iter().position(|r| *r == record).expect("one of ours");
         self.taken[task].set(self.taken[task].get() + 1);
         self.bodies[task].set(self.bodies[task].get() + 1);
@@ -89,7 +184,7 @@ impl<const N: usize> Tasks<N> {
         for (task, taken) in self.taken.iter().enumerate() {
             assert_eq!(taken.get(), 1, "times that task {task} was taken");
             // SAFETY: the task was taken, and no other thread uses it.
-            unsafe { crate::task::models::end(self.records[task]) };
+            unsafe { end(self.records[task]) };
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use super::{Dormitory, Tasks};
 use crate::scheduler::queue::private_deque::{PUBLIC, Portion, PrivateDeque};
-use crate::scheduler::steal::idle::{Rest, Roused};
+use crate::scheduler::steal::idle::Rest;
 use crate::shim::asymmetric::heavy;
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, explore, plant};
+use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, explore, models, plant};
 use crate::shim::thread::spawn;
-use crate::task::record::Record;
-use std::ptr::NonNull;
+use crate::task::reference::{RunRef, TaskRef};
+use std::ops::Range;
 
 struct Yard<const N: usize> {
     private: PrivateDeque,
@@ -28,9 +28,9 @@ impl<const N: usize> Yard<N> {
         })
     }
 
-    /// Pushes the first `count` tasks, and makes room if the ring is full.
-    fn push(&self, count: usize) {
-        for task in 0..count {
+    /// Pushes these tasks, and makes room if the ring is full.
+    fn push(&self, tasks: Range<usize>) {
+        for task in tasks {
             if self.private.push(self.tasks.spawn(task)) {
                 self.private.serve_requests(|| true);
             }
@@ -60,23 +60,36 @@ impl<const N: usize> Yard<N> {
         popped.map(|record| self.tasks.take(record)).is_some()
     }
 
+    /// Takes a task, unless a thief has taken it.
+    fn take(&self, task: usize) {
+        if let Some(run) = self.private.take(self.tasks.task(task)) {
+            self.tasks.take(run);
+        }
+    }
+
     fn end(this: Stage<Yard<N>>) {
         while this.pop() {}
         this.tasks.end();
-        // SAFETY: the threads have ended.
-        unsafe { this.end() };
     }
+}
+
+/// The owner pushes the first `count` tasks. Then a thief steals `most` tasks while the owner acts.
+fn against_a_thief<const N: usize>(count: usize, most: usize, owner: impl FnOnce(Stage<Yard<N>>)) {
+    let yard = Yard::<N>::new();
+    yard.push(0..count);
+    let thief = spawn(move || yard.steal(most));
+    owner(yard);
+    thief.join().unwrap();
+    Yard::end(yard);
 }
 
 /// The owner pushes and pops while a thief steals.
 fn pop_and_steal() {
-    let yard = Yard::<2>::new();
-    let thief = spawn(move || yard.steal(2));
-    yard.push(2);
-    yard.pop();
-    yard.pop();
-    thief.join().unwrap();
-    Yard::end(yard);
+    against_a_thief::<2>(0, 2, |yard| {
+        yard.push(0..2);
+        yard.pop();
+        yard.pop();
+    });
 }
 
 /// An empty ring still has a stale pointer to a task that is in a public queue now. The owner does
@@ -89,19 +102,17 @@ fn loom_a_stale_pointer_in_an_empty_private_deque_is_not_taken() {
             let full = yard.private.push(yard.tasks.spawn(task));
             if let 1 | 2 = task {
                 // Taken from the middle, so that the ring does not grow.
-                let below = yard.tasks.records[task - 1];
-                assert!(yard.private.take(below));
-                yard.tasks.take(below);
+                let below = yard.private.take(yard.tasks.task(task - 1));
+                yard.tasks.take(below.expect("it is in the middle"));
             }
             if full {
                 yard.private.serve_requests(|| true);
             }
         }
         while yard.pop() {}
-        let last = yard.tasks.records[3];
-        // SAFETY: the record is freed at the end of the model.
-        unsafe { last.as_ref() }.place.store(PUBLIC, Ordering::Relaxed);
-        assert!(!yard.private.take_newest(last));
+        let last = yard.tasks.task(3);
+        last.place.store(PUBLIC, Ordering::Relaxed);
+        assert!(yard.private.take_newest(last).is_none());
         assert!(yard.private.is_empty());
         Yard::end(yard);
     });
@@ -112,89 +123,66 @@ fn loom_a_stale_pointer_in_an_empty_private_deque_is_not_taken() {
 fn loom_a_task_of_another_private_deque_is_not_taken() {
     explore(0, || {
         let (here, elsewhere) = (Yard::<1>::new(), Yard::<1>::new());
-        here.push(1);
-        elsewhere.push(1);
-        let theirs = elsewhere.tasks.records[0];
-        assert!(!here.private.take(theirs), "a task of another private deque was taken");
-        assert!(!here.private.take_newest(theirs), "a task of another private deque was taken");
+        here.push(0..1);
+        elsewhere.push(0..1);
+        let theirs = elsewhere.tasks.task(0);
+        let taken = here.private.take(theirs).or_else(|| here.private.take_newest(theirs));
+        assert!(taken.is_none(), "a task of another private deque was taken");
         Yard::end(here);
         Yard::end(elsewhere);
     });
 }
 
-#[test]
-fn loom_each_item_of_a_private_deque_is_taken_once() {
-    explore(3, pop_and_steal);
-}
+models! {
+    fn loom_each_item_of_a_private_deque_is_taken_once() = explore(3, pop_and_steal);
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_private_deque_without_fences() {
-    plant("scheduler/queue/private_deque.rs", FENCES);
-    explore(3, pop_and_steal);
-}
+    fn loom_negative_a_private_deque_without_fences() = explore(3, pop_and_steal),
+        without FENCES in "scheduler/queue/private_deque.rs", fails: "Causality violation";
 
-/// The owner only pushes. Its store of `tail` publishes the task without any fence.
-#[test]
-fn loom_a_pushed_task_is_published_without_a_fence() {
-    plant("scheduler/queue/private_deque.rs", FENCES);
-    explore(3, push_and_steal);
-}
+    /// The owner only pushes. Its store of `tail` publishes the task without any fence.
+    fn loom_a_pushed_task_is_published_without_a_fence() = explore(3, push_and_steal),
+        without FENCES in "scheduler/queue/private_deque.rs";
 
-#[test]
-#[should_panic(expected = "times that task")]
-fn loom_negative_a_private_deque_without_order() {
-    plant("scheduler/queue/private_deque.rs", ORDERS_AND_FENCES);
-    explore(3, push_and_steal);
+    fn loom_negative_a_private_deque_without_order() = explore(3, push_and_steal),
+        without ORDERS_AND_FENCES in "scheduler/queue/private_deque.rs", fails: "times that task";
 }
 
 /// A way for the owner to take its newest task.
-type Take = fn(&PrivateDeque, NonNull<Record>) -> bool;
+type Take = for<'a> fn(&'a PrivateDeque, TaskRef<'a>) -> Option<RunRef>;
 
 /// The owner takes the newer of two tasks. A thief takes the older one, which it sees without any
 /// fence.
 fn lower_and_steal(take: Take) {
     plant("scheduler/queue/private_deque.rs", FENCES);
     explore(3, move || {
-        let yard = Yard::<2>::new();
-        let thief = spawn(move || yard.steal(1));
-        yard.push(2);
-        let newest = yard.tasks.records[1];
-        assert!(take(&yard.private, newest));
-        yard.tasks.take(newest);
-        thief.join().unwrap();
-        Yard::end(yard);
+        against_a_thief::<2>(0, 1, |yard| {
+            yard.push(0..2);
+            let newest = take(&yard.private, yard.tasks.task(1));
+            yard.tasks.take(newest.expect("a thief takes the older one"));
+        });
     });
 }
 
-#[test]
-fn loom_the_task_below_a_popped_one_is_published_without_a_fence() {
-    lower_and_steal(|private, _| private.pop().is_some());
-}
+models! {
+    fn loom_the_task_below_a_popped_one_is_published_without_a_fence() =
+        lower_and_steal(|private, _| private.pop());
 
-#[test]
-fn loom_the_task_below_the_newest_is_published_without_a_fence() {
-    lower_and_steal(PrivateDeque::take_newest);
-}
+    fn loom_the_task_below_the_newest_is_published_without_a_fence() =
+        lower_and_steal(|private, task| private.take_newest(task));
 
-#[test]
-fn loom_the_task_below_a_taken_one_is_published_without_a_fence() {
-    lower_and_steal(PrivateDeque::take);
+    fn loom_the_task_below_a_taken_one_is_published_without_a_fence() =
+        lower_and_steal(|private, task| private.take(task));
 }
 
 fn push_and_steal() {
-    let yard = Yard::<1>::new();
-    let thief = spawn(move || yard.steal(1));
-    yard.push(1);
-    thief.join().unwrap();
-    Yard::end(yard);
+    against_a_thief::<1>(0, 1, |yard| yard.push(0..1));
 }
 
 #[test]
 fn loom_two_thieves_do_not_take_the_same_item() {
     explore(2, || {
         let yard = Yard::<3>::new();
-        yard.push(3);
+        yard.push(0..3);
         let thieves = [(); 2].map(|()| spawn(move || yard.steal(2)));
         yard.pop();
         thieves.into_iter().for_each(|t| {
@@ -208,101 +196,59 @@ fn loom_two_thieves_do_not_take_the_same_item() {
 #[test]
 fn loom_the_newest_child_is_taken_once() {
     explore(3, || {
-        let yard = Yard::<2>::new();
-        yard.push(2);
-        let thief = spawn(move || yard.steal(2));
-        for task in [1, 0] {
-            let record = yard.tasks.records[task];
-            if yard.private.take_newest(record) {
-                yard.tasks.take(record);
+        against_a_thief::<2>(2, 2, |yard| {
+            for task in [1, 0] {
+                if let Some(run) = yard.private.take_newest(yard.tasks.task(task)) {
+                    yard.tasks.take(run);
+                }
             }
-        }
-        thief.join().unwrap();
-        Yard::end(yard);
+        });
     });
 }
 
 /// A parent takes its children, the older one first: from the middle, then from the top.
 fn take_and_steal() {
-    let yard = Yard::<2>::new();
-    yard.push(2);
-    let thief = spawn(move || yard.steal(2));
-    for task in 0..2 {
-        let record = yard.tasks.records[task];
-        if yard.private.take(record) {
-            yard.tasks.take(record);
-        }
-    }
-    thief.join().unwrap();
-    Yard::end(yard);
+    against_a_thief::<2>(2, 2, |yard| {
+        yard.take(0);
+        yard.take(1);
+    });
 }
 
-#[test]
-fn loom_a_child_in_the_middle_is_taken_once() {
-    explore(3, take_and_steal);
-}
+models! {
+    fn loom_a_child_in_the_middle_is_taken_once() = explore(3, take_and_steal);
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_child_in_the_middle_without_fences() {
-    plant("scheduler/queue/private_deque.rs", FENCES);
-    explore(3, take_and_steal);
+    fn loom_negative_a_child_in_the_middle_without_fences() = explore(3, take_and_steal),
+        without FENCES in "scheduler/queue/private_deque.rs", fails: "Causality violation";
 }
 
 /// The ring has four slots here: the fifth push moves the items into a larger one.
 #[test]
 fn loom_a_thief_finds_the_tasks_that_a_growing_private_deque_moves() {
     explore(3, || {
-        let yard = Yard::<5>::new();
-        yard.push(3);
-        let thief = spawn(move || yard.steal(2));
-        for task in 3..5 {
-            if yard.private.push(yard.tasks.spawn(task)) {
-                yard.private.serve_requests(|| true);
-            }
-        }
-        let oldest = yard.tasks.records[0];
-        if yard.private.take(oldest) {
-            yard.tasks.take(oldest);
-        }
-        thief.join().unwrap();
-        Yard::end(yard);
+        against_a_thief::<5>(3, 2, |yard| {
+            yard.push(3..5);
+            yard.take(0);
+        });
     });
 }
 
 #[test]
 fn loom_a_full_private_deque_squeezes_out_the_gaps() {
     explore(3, || {
-        let yard = Yard::<5>::new();
-        yard.push(3);
-        let thief = spawn(move || yard.steal(1));
-        for task in [1, 2] {
-            let record = yard.tasks.records[task];
-            if yard.private.take(record) {
-                yard.tasks.take(record);
-            }
-        }
-        for task in 3..5 {
-            if yard.private.push(yard.tasks.spawn(task)) {
-                yard.private.serve_requests(|| true);
-            }
-        }
-        thief.join().unwrap();
-        Yard::end(yard);
+        against_a_thief::<5>(3, 1, |yard| {
+            yard.take(1);
+            yard.take(2);
+            yard.push(3..5);
+        });
     });
 }
 
 #[test]
 fn loom_a_task_that_is_handed_over_is_not_stolen() {
     explore(3, || {
-        let yard = Yard::<3>::new();
-        yard.push(3);
-        let thief = spawn(move || yard.steal(1));
-        yard.private.hand_over(2, Portion::HALF, |record| {
-            yard.tasks.take(record);
+        against_a_thief::<3>(3, 1, |yard| {
+            yard.private.hand_over(2, Portion::HALF, |record| _ = yard.tasks.take(record));
         });
-        thief.join().unwrap();
-        Yard::end(yard);
     });
 }
 
@@ -312,7 +258,7 @@ fn loom_a_task_that_is_handed_over_is_not_stolen() {
 fn loom_a_request_to_a_private_deque_is_served_or_stays() {
     explore(3, || {
         let yard = Yard::<1>::new();
-        yard.push(1);
+        yard.push(0..1);
         let asker = spawn(move || yard.private.request());
         let answered = yard.private.serve_requests(|| true);
         asker.join().unwrap();
@@ -326,7 +272,7 @@ fn loom_a_request_to_a_private_deque_is_served_or_stays() {
 fn loom_an_owner_that_pushes_on_leaves_a_thief_the_tasks_it_takes() {
     explore(3, || {
         let yard = Yard::<7>::new();
-        yard.push(3);
+        yard.push(0..3);
         yard.private.request();
         let thief = spawn(move || yard.steal(2));
         for task in 3..7 {
@@ -346,11 +292,10 @@ fn loom_an_owner_that_pushes_on_leaves_a_thief_the_tasks_it_takes() {
 fn loom_an_owner_of_a_lone_task_leaves_a_thief_the_tasks_it_takes() {
     explore(3, || {
         let yard = Yard::<5>::new();
-        yard.push(3);
+        yard.push(0..3);
         for task in 0..2 {
-            let record = yard.tasks.records[task];
-            assert!(yard.private.take(record));
-            yard.tasks.take(record);
+            let run = yard.private.take(yard.tasks.task(task));
+            yard.tasks.take(run.expect("no thief has come yet"));
         }
         yard.private.request();
         let thief = spawn(move || yard.steal(2));
@@ -369,14 +314,9 @@ fn loom_an_owner_of_a_lone_task_leaves_a_thief_the_tasks_it_takes() {
 #[test]
 fn loom_a_task_handed_over_from_the_newest_end_is_not_stolen() {
     explore(3, || {
-        let yard = Yard::<3>::new();
-        yard.push(3);
-        let thief = spawn(move || yard.steal(1));
-        yard.private.hand_over_newest(2, Portion::HALF, |record| {
-            yard.tasks.take(record);
+        against_a_thief::<3>(3, 1, |yard| {
+            yard.private.hand_over_newest(2, Portion::HALF, |record| _ = yard.tasks.take(record));
         });
-        thief.join().unwrap();
-        Yard::end(yard);
     });
 }
 
@@ -385,7 +325,7 @@ fn loom_a_task_handed_over_from_the_newest_end_is_not_stolen() {
 fn loom_a_request_to_a_private_deque_that_is_trimmed_stays() {
     explore(2, || {
         let yard = Yard::<64>::new();
-        yard.push(64);
+        yard.push(0..64);
         while yard.pop() {}
         assert!(yard.private.exceeds_bound(), "there is nothing to trim");
         let asker = spawn(move || yard.private.request());
@@ -413,26 +353,17 @@ fn ask_and_push<const N: usize>(popped: usize, asked: bool, fences: bool) {
 
 /// Sleeps until there is a task to take.
 fn sleep_until_found<const N: usize>(yard: Stage<Yard<N>>) {
-    let idle = &yard.dormitory.idle;
-    yard.dormitory.sleepers[0].introduce();
-    loop {
-        // Like the look in `Searcher::rest`.
-        let roused = idle.rest(&yard.dormitory, 0, Rest::Sleep, || {
-            if idle.anyone_searching() {
-                return false;
-            }
-            yard.private.request();
-            heavy();
-            yard.public.load(Ordering::Relaxed) > 0 || !yard.private.is_empty()
-        });
-        let found = yard.public.load(Ordering::Acquire) > 0 || yard.steal(1) > 0;
-        if roused == Roused::ToSearch {
-            idle.stop_searching();
+    // Like the look in `Searcher::rest`.
+    let look = || {
+        if yard.dormitory.idle.anyone_searching() {
+            return false;
         }
-        if found {
-            return;
-        }
-    }
+        yard.private.request();
+        heavy();
+        yard.public.load(Ordering::Relaxed) > 0 || !yard.private.is_empty()
+    };
+    let take = || yard.public.load(Ordering::Acquire) > 0 || yard.steal(1) > 0;
+    yard.dormitory.sleep_until(look, take);
 }
 
 /// Like `Worker::serve_requests`.
@@ -451,24 +382,25 @@ fn serve_requests<const N: usize>(yard: Stage<Yard<N>>, fences: bool) {
     }
 }
 
-#[test]
-fn loom_a_request_before_a_sleep_is_seen_by_the_next_push() {
-    explore(3, || ask_and_push::<1>(0, false, true));
-}
+models! {
+    fn loom_a_request_before_a_sleep_is_seen_by_the_next_push() =
+        explore(3, || ask_and_push::<1>(0, false, true));
 
-#[test]
-fn loom_a_request_before_a_sleep_is_seen_by_one_of_two_pushes() {
-    explore(3, || ask_and_push::<2>(0, false, true));
-}
+    fn loom_a_request_before_a_sleep_is_seen_by_one_of_two_pushes() =
+        explore(3, || ask_and_push::<2>(0, false, true));
 
-#[test]
-fn loom_a_request_that_is_used_up_wakes_the_sleeper() {
-    explore(3, || ask_and_push::<2>(1, false, true));
-}
+    fn loom_a_request_that_is_used_up_wakes_the_sleeper() =
+        explore(3, || ask_and_push::<2>(1, false, true));
 
-#[test]
-fn loom_a_request_of_another_worker_serves_as_ones_own() {
-    explore(3, || ask_and_push::<2>(1, true, true));
+    fn loom_a_request_of_another_worker_serves_as_ones_own() =
+        explore(3, || ask_and_push::<2>(1, true, true));
+
+    fn loom_negative_a_served_request_without_a_fence() =
+        explore(3, || ask_and_push::<2>(1, true, false)), fails: "deadlock";
+
+    fn loom_negative_a_push_that_does_not_fence_before_it_looks_for_a_request() =
+        explore(3, || ask_and_push::<1>(0, false, true)),
+        without FENCES in "scheduler/queue/private_deque.rs", fails: "deadlock";
 }
 
 /// A thread that sees that a worker rests also sees the tasks that this worker pushed before,
@@ -479,7 +411,7 @@ fn loom_the_tasks_of_a_resting_worker_are_seen_with_its_rest() {
     explore(3, || {
         let yard = Yard::<1>::new();
         let owner = spawn(move || {
-            yard.push(1);
+            yard.push(0..1);
             let idle = &yard.dormitory.idle;
             idle.rest(&yard.dormitory, 0, Rest::Sleep, || true);
         });
@@ -523,26 +455,9 @@ fn leave_and_push(barrier: bool) {
     Yard::end(yard);
 }
 
-#[test]
-fn loom_a_searcher_that_stops_does_not_miss_a_push() {
-    explore(2, || leave_and_push(true));
-}
+models! {
+    fn loom_a_searcher_that_stops_does_not_miss_a_push() = explore(2, || leave_and_push(true));
 
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_searcher_that_stops_without_a_barrier() {
-    explore(2, || leave_and_push(false));
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_served_request_without_a_fence() {
-    explore(3, || ask_and_push::<2>(1, true, false));
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_push_that_does_not_fence_before_it_looks_for_a_request() {
-    plant("scheduler/queue/private_deque.rs", FENCES);
-    explore(3, || ask_and_push::<1>(0, false, true));
+    fn loom_negative_a_searcher_that_stops_without_a_barrier() =
+        explore(2, || leave_and_push(false)), fails: "deadlock";
 }

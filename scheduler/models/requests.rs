@@ -7,9 +7,9 @@
 use super::{Dormitory, Tasks};
 use crate::scheduler::queue::fork_list::{ForkList, Forked, Link};
 use crate::scheduler::queue::private_deque::{Portion, PrivateDeque};
-use crate::scheduler::steal::idle::{Rest, Roused};
+use crate::scheduler::steal::idle::Rest;
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::shim::check::{FENCES, Stage, explore, plant};
+use crate::shim::check::{FENCES, Stage, explore, models};
 use crate::shim::thread::spawn;
 use crate::task::words::tree::Node;
 use std::cell::Cell;
@@ -44,10 +44,6 @@ struct Yard<const TASKS: usize> {
     /// As in `Worker`. Used only by the owner.
     offers_on: Cell<bool>,
 }
-
-// SAFETY: `taken` is used under a lock, or after the threads have ended; `offers_on` is used by the
-// owner.
-unsafe impl<const TASKS: usize> Sync for Yard<TASKS> {}
 
 /// The step that a model leaves out.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -162,21 +158,13 @@ impl<const TASKS: usize> Yard<TASKS> {
 
     /// Sleeps until there is something to take.
     fn sleep_until_found(&self) {
-        let idle = &self.dormitory.idle;
-        self.dormitory.sleepers[0].introduce();
-        loop {
-            let roused = idle.rest(&self.dormitory, 0, Rest::Sleep, || {
-                let public = || self.public.load(Ordering::Relaxed) > 0;
-                idle.look_before_sleep(2, public, || self.request(), || self.has_private())
-            });
-            let found = self.public.load(Ordering::Acquire) > 0 || self.steal();
-            if roused == Roused::ToSearch {
-                idle.stop_searching();
-            }
-            if found {
-                return;
-            }
-        }
+        let look = || {
+            let public = || self.public.load(Ordering::Relaxed) > 0;
+            let idle = &self.dormitory.idle;
+            idle.look_before_sleep(2, public, || self.request(), || self.has_private())
+        };
+        let take = || self.public.load(Ordering::Acquire) > 0 || self.steal();
+        self.dormitory.sleep_until(look, take);
     }
 
     /// Like `Searcher::leave_search`, on the owner itself if `own`, else on another worker.
@@ -221,8 +209,6 @@ impl<const TASKS: usize> Yard<TASKS> {
         this.tasks.end();
         assert!(this.forks.is_clear());
         assert_eq!(this.taken.get() + called, forks);
-        // SAFETY: the threads have ended.
-        unsafe { this.end() };
     }
 }
 
@@ -299,24 +285,27 @@ fn own<const TASKS: usize>(yard: Stage<Yard<TASKS>>, does: Does, but: But, compu
     Yard::end(yard, forks, called);
 }
 
-#[test]
-fn loom_a_request_before_a_sleep_is_seen_by_the_next_fork() {
-    explore(3, || request_and_fork::<0>(Does::Fork, false, But::Nothing));
-}
+models! {
+    fn loom_a_request_before_a_sleep_is_seen_by_the_next_fork() =
+        explore(3, || request_and_fork::<0>(Does::Fork, false, But::Nothing));
 
-#[test]
-fn loom_a_request_before_a_sleep_is_seen_by_one_of_two_forks() {
-    explore(3, || request_and_fork::<0>(Does::ForkTwice, false, But::Nothing));
-}
+    fn loom_a_request_before_a_sleep_is_seen_by_one_of_two_forks() =
+        explore(3, || request_and_fork::<0>(Does::ForkTwice, false, But::Nothing));
 
-#[test]
-fn loom_a_request_that_a_fork_has_served_wakes_the_sleeper() {
-    explore(3, || request_and_fork::<0>(Does::ForkAgain, false, But::Nothing));
-}
+    fn loom_a_request_that_a_fork_has_served_wakes_the_sleeper() =
+        explore(3, || request_and_fork::<0>(Does::ForkAgain, false, But::Nothing));
 
-#[test]
-fn loom_a_request_of_another_to_a_fork_list_serves_as_ones_own() {
-    explore(2, || request_and_fork::<0>(Does::ForkAgain, true, But::Nothing));
+    fn loom_a_request_of_another_to_a_fork_list_serves_as_ones_own() =
+        explore(2, || request_and_fork::<0>(Does::ForkAgain, true, But::Nothing));
+
+    fn loom_negative_a_fork_that_does_not_fence_before_it_looks_for_a_request() =
+        explore(3, || request_and_fork::<0>(Does::Fork, false, But::Nothing)),
+        without FENCES in "scheduler/queue/fork_list.rs", fails: "deadlock";
+
+    /// A spawn comes first, because an owner that hands a fork over leaves the request standing.
+    fn loom_negative_a_served_request_without_a_fence() =
+        explore(2, || request_and_fork::<1>(Does::SpawnAndFork, true, But::FenceOfAnswer)),
+        fails: "deadlock";
 }
 
 /// The owner takes back the requests to both queues, whichever of the two it has noticed.
@@ -324,20 +313,6 @@ fn loom_a_request_of_another_to_a_fork_list_serves_as_ones_own() {
 fn loom_a_spawn_serves_the_forks_request_and_a_fork_the_tasks() {
     explore(2, || request_and_fork::<1>(Does::SpawnAndFork, false, But::Nothing));
     explore(2, || request_and_fork::<1>(Does::ForkAndSpawn, true, But::Nothing));
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_fork_that_does_not_fence_before_it_looks_for_a_request() {
-    plant("scheduler/queue/fork_list.rs", FENCES);
-    explore(3, || request_and_fork::<0>(Does::Fork, false, But::Nothing));
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_served_request_without_a_fence() {
-    // A spawn comes first, because an owner that hands a fork over leaves the request standing.
-    explore(2, || request_and_fork::<1>(Does::SpawnAndFork, true, But::FenceOfAnswer));
 }
 
 /// The owner is counted as searching, and stops because it has found a task of its own. A worker
@@ -350,27 +325,19 @@ fn find_ones_own<const TASKS: usize>(does: Does, but: But) {
     own(yard, does, but, || sleeper.join().unwrap());
 }
 
-#[test]
-fn loom_a_searcher_that_forks_has_sent_itself_a_request() {
-    explore(3, || find_ones_own::<0>(Does::Fork, But::Nothing));
-}
+models! {
+    fn loom_a_searcher_that_forks_has_sent_itself_a_request() =
+        explore(3, || find_ones_own::<0>(Does::Fork, But::Nothing));
 
-#[test]
-fn loom_a_searcher_that_spawns_has_sent_itself_a_request() {
-    explore(2, || find_ones_own::<1>(Does::ForkAndSpawn, But::Nothing));
-}
+    fn loom_a_searcher_that_spawns_has_sent_itself_a_request() =
+        explore(2, || find_ones_own::<1>(Does::ForkAndSpawn, But::Nothing));
 
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_searcher_that_sends_itself_no_request() {
-    explore(3, || find_ones_own::<0>(Does::Fork, But::OwnRequest));
-}
+    fn loom_negative_a_searcher_that_sends_itself_no_request() =
+        explore(3, || find_ones_own::<0>(Does::Fork, But::OwnRequest)), fails: "deadlock";
 
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_searcher_that_stops_without_a_fence() {
-    plant("scheduler/steal/idle.rs", FENCES);
-    explore(3, || find_ones_own::<0>(Does::Fork, But::Nothing));
+    fn loom_negative_a_searcher_that_stops_without_a_fence() =
+        explore(3, || find_ones_own::<0>(Does::Fork, But::Nothing)),
+        without FENCES in "scheduler/steal/idle.rs", fails: "deadlock";
 }
 
 /// A worker goes to sleep and relies on a searcher, which stops while the owner forks or spawns.
@@ -388,27 +355,19 @@ fn leave_meanwhile<const TASKS: usize>(does: Does, asked: bool, but: But) {
     });
 }
 
-#[test]
-fn loom_a_searcher_that_stops_does_not_miss_a_fork() {
-    explore(2, || leave_meanwhile::<0>(Does::Fork, false, But::Nothing));
-}
+models! {
+    fn loom_a_searcher_that_stops_does_not_miss_a_fork() =
+        explore(2, || leave_meanwhile::<0>(Does::Fork, false, But::Nothing));
 
-/// The owner finds a request, and leaves its lone task to the searcher.
-#[test]
-fn loom_a_searcher_that_stops_does_not_miss_a_lone_task() {
-    explore(2, || leave_meanwhile::<1>(Does::Spawn, true, But::Nothing));
-}
+    /// The owner finds a request, and leaves its lone task to the searcher.
+    fn loom_a_searcher_that_stops_does_not_miss_a_lone_task() =
+        explore(2, || leave_meanwhile::<1>(Does::Spawn, true, But::Nothing));
 
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_searcher_that_misses_a_lone_task() {
-    explore(2, || leave_meanwhile::<1>(Does::Spawn, true, But::Looks));
-}
+    fn loom_negative_a_searcher_that_misses_a_lone_task() =
+        explore(2, || leave_meanwhile::<1>(Does::Spawn, true, But::Looks)), fails: "deadlock";
 
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_searcher_that_stops_without_a_barrier() {
-    explore(2, || leave_meanwhile::<0>(Does::Fork, false, But::Barrier));
+    fn loom_negative_a_searcher_that_stops_without_a_barrier() =
+        explore(2, || leave_meanwhile::<0>(Does::Fork, false, But::Barrier)), fails: "deadlock";
 }
 
 /// The owner rests, gets up and forks while another worker goes to sleep or, if `searcher`, a
@@ -430,19 +389,13 @@ fn get_up_and_fork(searcher: bool) {
     });
 }
 
-#[test]
-fn loom_a_worker_that_gets_up_and_forks_is_not_missed() {
-    explore(3, || get_up_and_fork(false));
-}
+models! {
+    fn loom_a_worker_that_gets_up_and_forks_is_not_missed() = explore(3, || get_up_and_fork(false));
 
-#[test]
-fn loom_a_worker_that_gets_up_and_forks_is_not_missed_by_a_searcher() {
-    explore(2, || get_up_and_fork(true));
-}
+    fn loom_a_worker_that_gets_up_and_forks_is_not_missed_by_a_searcher() =
+        explore(2, || get_up_and_fork(true));
 
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_worker_that_gets_up_without_a_fence() {
-    plant("scheduler/steal/idle.rs", FENCES);
-    explore(3, || get_up_and_fork(false));
+    fn loom_negative_a_worker_that_gets_up_without_a_fence() =
+        explore(3, || get_up_and_fork(false)),
+        without FENCES in "scheduler/steal/idle.rs", fails: "deadlock";
 }

@@ -1,8 +1,7 @@
 //! Run-down protection: one thread closes while others enter and leave.
 
 use crate::scheduler::life::rundown::Rundown;
-use crate::shim::check::{ALL, Baton, Stage, explore, plant};
-use crate::shim::plant::Kind;
+use crate::shim::check::{ALL, Baton, Stage, UPDATES, explore, models};
 use crate::shim::thread::spawn;
 
 struct House {
@@ -48,19 +47,13 @@ fn go_through_and_close(outsiders: usize) {
     assert!(!house.door.enter() && !house.door.close());
 }
 
-#[test]
-fn loom_one_thread_is_the_last_and_sees_what_the_others_did() {
-    explore(ALL, || go_through_and_close(1));
-}
+models! {
+    fn loom_one_thread_is_the_last_and_sees_what_the_others_did() =
+        explore(ALL, || go_through_and_close(1));
 
-#[test]
-fn loom_one_of_two_threads_and_the_closer_is_the_last() {
-    explore(3, || go_through_and_close(2));
-}
+    fn loom_one_of_two_threads_and_the_closer_is_the_last() =
+        explore(3, || go_through_and_close(2));
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_door_without_order() {
-    plant("scheduler/life/rundown.rs", &[Kind::Update]);
-    explore(ALL, || go_through_and_close(1));
+    fn loom_negative_a_door_without_order() = explore(ALL, || go_through_and_close(1)),
+        without UPDATES in "scheduler/life/rundown.rs", fails: "Causality violation";
 }

@@ -25,8 +25,10 @@
 //! A push is Release and the emptying is Acquire. They hand over the record and what its waker has
 //! written.
 
+use crate::scheduler::queue::ready_stack::{Batch, ReadyStack};
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::task::record::Record;
+use crate::task::reference::Ready;
 use std::ptr::{self, NonNull};
 
 /// The invitation: an address that no record has.
@@ -49,22 +51,20 @@ impl Inbox {
     /// Pushes a record. Returns `true` if the inbox was empty: the caller must then wake the worker
     /// if it sleeps.
     #[cfg(all(test, loom))]
-    pub(crate) fn push(&self, record: NonNull<Record>) -> bool {
-        self.push_all(record, record)
+    pub(crate) fn push(&self, task: Ready) -> bool {
+        self.push_all(Batch::of(task))
     }
 
-    /// Pushes a list of records, each linked to the one pushed before it. Returns `true` if the
-    /// inbox was empty: the caller must then wake the worker if it sleeps.
-    pub(crate) fn push_all(&self, last: NonNull<Record>, first: NonNull<Record>) -> bool {
+    /// Pushes tasks. Returns `true` if the inbox was empty: the caller must then wake the worker if
+    /// it sleeps.
+    pub(crate) fn push_all(&self, tasks: Batch) -> bool {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
-            // SAFETY: the caller has cleared PARKED, so it has the task in hand, and the record is
-            // alive.
-            unsafe { first.as_ref() }.link.store(head, Ordering::Relaxed);
+            tasks.lowest().link.store(head, Ordering::Relaxed);
             // MUTANT(inbox.push): relaxed, split
             match self.head.compare_exchange_weak(
                 head,
-                last.as_ptr(),
+                tasks.top(),
                 Ordering::Release,
                 Ordering::Relaxed,
             ) {
@@ -85,29 +85,27 @@ impl Inbox {
     }
 
     /// Takes all records, the oldest first. Returns `true` if there was an invitation. Owner only.
-    pub(crate) fn take_all(&self, mut to: impl FnMut(NonNull<Record>)) -> bool {
+    pub(crate) fn take_all(&self, mut to: impl FnMut(Ready)) -> bool {
         if self.is_empty() {
             return false;
         }
         // MUTANT(inbox.take): relaxed, split
         let mut list = self.head.swap(ptr::null_mut(), Ordering::Acquire);
-        let mut turned: *mut Record = ptr::null_mut();
+        let mut turned = ReadyStack::default();
         let mut invited = false;
         while let Some(record) = NonNull::new(list) {
             if list == INVITATION {
                 invited = true;
                 break;
             }
-            // SAFETY: records in the list are alive and ours since the swap.
-            let link = unsafe { &record.as_ref().link };
-            list = link.load(Ordering::Relaxed);
-            link.store(turned, Ordering::Relaxed);
-            turned = record.as_ptr();
+            // SAFETY: the reference that was given up when the record was pushed; ours since the
+            // swap.
+            let task = unsafe { Ready::new(record) };
+            list = task.link.load(Ordering::Relaxed);
+            turned.push(task);
         }
-        while let Some(record) = NonNull::new(turned) {
-            // SAFETY: records in the reversed list are alive and ours since the swap.
-            turned = unsafe { record.as_ref() }.link.load(Ordering::Relaxed);
-            to(record);
+        while let Some(task) = turned.pop() {
+            to(task);
         }
         invited
     }

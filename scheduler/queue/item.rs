@@ -1,6 +1,7 @@
 //! An entry of a public queue: a fresh task, or a started one that may change workers.
 
 use crate::task::record::Record;
+use crate::task::reference::{Ready, RunRef};
 use std::ptr::NonNull;
 
 const STARTED: usize = 1;
@@ -9,28 +10,30 @@ const STARTED: usize = 1;
 /// reference of its own if the fresh task has been claimed elsewhere.
 pub(crate) struct Item(usize);
 
-/// An item taken apart.
+/// A task that was taken out of a public queue.
 pub(crate) enum Runnable {
-    /// A fresh task, which must be claimed before it is started.
-    Fresh(NonNull<Record>),
-    /// A suspended coroutine, which goes on at the worker that takes it.
-    Started(NonNull<Record>),
+    /// A fresh task, claimed.
+    Fresh(RunRef),
+    /// A suspended coroutine, which goes on at the worker that has taken it.
+    Started(Ready),
 }
 
 impl Item {
-    pub(crate) fn fresh(record: NonNull<Record>) -> Item {
-        Item(record.as_ptr().expose_provenance())
+    pub(crate) fn fresh(run: RunRef) -> Item {
+        Item(run.into_pointer().as_ptr().expose_provenance())
     }
 
-    pub(crate) fn started(record: NonNull<Record>) -> Item {
-        Item(record.as_ptr().expose_provenance() | STARTED)
+    pub(crate) fn started(ready: Ready) -> Item {
+        Item(ready.into_pointer().as_ptr().expose_provenance() | STARTED)
     }
 
-    pub(crate) fn open(self) -> Runnable {
+    pub(crate) fn is_started(&self) -> bool {
+        self.0 & STARTED != 0
+    }
+
+    /// Returns the record, and whether its task has been started.
+    pub(crate) fn into_parts(self) -> (NonNull<Record>, bool) {
         let address = std::ptr::with_exposed_provenance_mut(self.0 & !STARTED);
-        // SAFETY: the address was made from a NonNull in `fresh` or `started`; it is even, so
-        // clearing the bit restores it.
-        let record = unsafe { NonNull::new_unchecked(address) };
-        if self.0 & STARTED == 0 { Runnable::Fresh(record) } else { Runnable::Started(record) }
+        (NonNull::new(address).expect("made from a reference"), self.0 & STARTED != 0)
     }
 }

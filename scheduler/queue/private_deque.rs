@@ -46,6 +46,7 @@ use crate::shim::asymmetric::{heavy, is_one_sided, light};
 use crate::shim::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 use crate::shim::{Mutex, MutexGuard};
 use crate::task::record::Record;
+use crate::task::reference::{RunRef, TaskRef};
 use crossbeam_utils::CachePadded;
 use std::hint::cold_path;
 use std::ptr::{self, NonNull};
@@ -74,7 +75,8 @@ struct Owned {
     /// The index at which the ring is full, as the owner last found it under the lock. A slot below
     /// it may still be unread by a thief that has raised `head` past that slot.
     full: AtomicUsize,
-    /// The ring. The owner replaces it under the lock, and thieves read it under the lock.
+    /// The slots of the ring that the lock holds. The owner replaces the ring under the lock, and
+    /// thieves read it under the lock.
     ring: AtomicPtr<Slot>,
     mask: AtomicUsize,
     /// Whether the owner's fence is free.
@@ -105,46 +107,36 @@ impl Portion {
 pub(crate) struct PrivateDeque {
     owned: CachePadded<Owned>,
     head: CachePadded<AtomicUsize>,
-    lock: Mutex<()>,
+    /// Owns the ring.
+    lock: Mutex<Ring>,
 }
 
-// SAFETY: the records in the ring are shared by design. Only the owner replaces the ring, under the
-// lock, and others read it only under the lock; it is freed by the owner or by the drop.
-unsafe impl Sync for PrivateDeque {}
-// SAFETY: nothing in the deque is tied to the thread that built it; the records it points to are
-// shared by design.
-unsafe impl Send for PrivateDeque {}
+/// A ring: `mask + 1` slots. A vector and not a boxed slice, since a move of the latter would
+/// invalidate the pointer in `Owned`.
+type Ring = Vec<Slot>;
 
-fn new_ring(capacity: usize) -> *mut Slot {
-    let ring: Box<[Slot]> = (0..capacity).map(|_| AtomicPtr::new(ptr::null_mut())).collect();
-    Box::into_raw(ring).cast()
-}
-
-/// # Safety
-/// `ring` came from `new_ring(capacity)` and is not used any more.
-unsafe fn free_ring(ring: *mut Slot, capacity: usize) {
-    // SAFETY: by contract the slice is the one that `new_ring` made into a raw pointer, and this is
-    // its last use.
-    drop(unsafe { Box::from_raw(ptr::slice_from_raw_parts_mut(ring, capacity)) });
+fn new_ring(capacity: usize) -> Ring {
+    (0..capacity).map(|_| AtomicPtr::new(ptr::null_mut())).collect()
 }
 
 impl PrivateDeque {
     pub(crate) fn new() -> PrivateDeque {
+        let ring = new_ring(INITIAL);
         PrivateDeque {
             owned: CachePadded::new(Owned {
                 tail: AtomicUsize::new(FIRST),
                 limit: AtomicUsize::new(FIRST + INITIAL),
                 full: AtomicUsize::new(FIRST + INITIAL),
-                ring: AtomicPtr::new(new_ring(INITIAL)),
+                ring: AtomicPtr::new(ring.as_ptr().cast_mut()),
                 mask: AtomicUsize::new(INITIAL - 1),
                 one_sided: is_one_sided(),
             }),
             head: CachePadded::new(AtomicUsize::new(FIRST)),
-            lock: Mutex::new(()),
+            lock: Mutex::new(ring),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, ()> {
+    fn lock(&self) -> MutexGuard<'_, Ring> {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -164,8 +156,8 @@ impl PrivateDeque {
     fn slot(&self, index: usize) -> &Slot {
         let ring = self.owned.ring.load(Ordering::Relaxed);
         let mask = self.owned.mask.load(Ordering::Relaxed);
-        // SAFETY: the ring has mask + 1 slots, and the caller is the one who could replace it or
-        // holds the lock under which it is replaced.
+        // SAFETY: the ring has mask + 1 slots, and is replaced only by `install`. The caller is the
+        // owner, which alone replaces it, or holds the lock under which it is replaced.
         unsafe { &*ring.add(index & mask) }
     }
 
@@ -174,11 +166,10 @@ impl PrivateDeque {
     ///
     /// Owner only.
     #[inline]
-    pub(crate) fn push(&self, record: NonNull<Record>) -> bool {
+    pub(crate) fn push(&self, run: RunRef) -> bool {
         let tail = self.owned.tail.load(Ordering::Relaxed);
-        // SAFETY: the caller passes the record in, alive, and its place is the spawner's to write.
-        unsafe { record.as_ref() }.place.store(tail, Ordering::Relaxed);
-        self.slot(tail).store(record.as_ptr(), Ordering::Relaxed);
+        run.place.store(tail, Ordering::Relaxed);
+        self.slot(tail).store(run.into_pointer().as_ptr(), Ordering::Relaxed);
         // MUTANT(private_deque.push.tail): relaxed
         self.owned.tail.store(tail + 1, Ordering::Release);
         // MUTANT(private_deque.push.fence): skip
@@ -194,7 +185,7 @@ impl PrivateDeque {
 
     /// Removes the newest item. Owner only.
     #[inline]
-    pub(crate) fn pop(&self) -> Option<NonNull<Record>> {
+    pub(crate) fn pop(&self) -> Option<RunRef> {
         loop {
             let tail = self.owned.tail.load(Ordering::Relaxed);
             if self.head.load(Ordering::Relaxed) >= tail {
@@ -209,8 +200,9 @@ impl PrivateDeque {
             if self.head.load(Ordering::Relaxed) > last && !self.settle(last) {
                 return None;
             }
-            if let Some(record) = NonNull::new(self.slot(last).load(Ordering::Relaxed)) {
-                return Some(record);
+            // SAFETY: the item has been taken out, and is ours.
+            if let Some(run) = unsafe { self.item(last) } {
+                return Some(run);
             }
             // `take` has cleared this slot: go on below it.
         }
@@ -232,34 +224,39 @@ impl PrivateDeque {
         true
     }
 
-    /// Removes `record` if it is the newest item. For the owner, which holds a reference.
+    /// Removes a task if it is the newest item. Owner only.
     #[inline(always)]
-    pub(crate) fn take_newest(&self, record: NonNull<Record>) -> bool {
+    pub(crate) fn take_newest(&self, task: TaskRef<'_>) -> Option<RunRef> {
         let last = self.owned.tail.load(Ordering::Relaxed) - 1;
         // Compare the slot first: it is in our cache, and the record of a task that was called
         // elsewhere is not. As in `take`, the place may hold anything. The slot below the tail is
         // one of the ring even if the ring is empty. If that slot still holds the record then, the
         // comparison of `head` finds the record gone.
-        if self.slot(last).load(Ordering::Relaxed) != record.as_ptr()
-            // SAFETY: the caller holds a reference.
-            || unsafe { record.as_ref() }.place.load(Ordering::Relaxed) != last
+        if !task.is(self.slot(last).load(Ordering::Relaxed))
+            || task.place.load(Ordering::Relaxed) != last
         {
-            return false;
+            return None;
         }
         // MUTANT(private_deque.newest.tail): relaxed
         self.owned.tail.store(last, Ordering::Release);
         // MUTANT(private_deque.newest.fence): skip
         self.fence();
         // MUTANT(private_deque.newest.look): true
-        self.head.load(Ordering::Relaxed) <= last || self.settle(last)
+        let ours = self.head.load(Ordering::Relaxed) <= last || self.settle(last);
+        // SAFETY: the task has been taken out, and is ours.
+        ours.then(|| unsafe { RunRef::new(task.pointer()) })
     }
 
-    /// Removes `record` wherever it lies, if it is still here. For the owner, which holds a
-    /// reference.
+    /// Removes a task wherever it lies, if it is still here. Owner only.
     #[inline(always)]
-    pub(crate) fn take(&self, record: NonNull<Record>) -> bool {
-        // SAFETY: the caller holds a reference.
-        let place = &unsafe { record.as_ref() }.place;
+    pub(crate) fn take(&self, task: TaskRef<'_>) -> Option<RunRef> {
+        // SAFETY: the task has been taken out, and is ours.
+        self.take_out(task).then(|| unsafe { RunRef::new(task.pointer()) })
+    }
+
+    #[inline(always)]
+    fn take_out(&self, task: TaskRef<'_>) -> bool {
+        let place = &task.place;
         let index = place.load(Ordering::Relaxed);
         let tail = self.owned.tail.load(Ordering::Relaxed);
         // The place may hold anything: the index of another private deque, a coroutine, or a value
@@ -268,7 +265,7 @@ impl PrivateDeque {
             return false;
         }
         // MUTANT(private_deque.take.slot): false
-        if self.slot(index).load(Ordering::Relaxed) != record.as_ptr() {
+        if !task.is(self.slot(index).load(Ordering::Relaxed)) {
             return false;
         }
         if index + 1 == tail {
@@ -316,7 +313,7 @@ impl PrivateDeque {
     ///
     /// Owner only.
     pub(crate) fn serve_requests(&self, searched: impl FnOnce() -> bool) -> bool {
-        let _lock = match self.lock.try_lock() {
+        let mut ring = match self.lock.try_lock() {
             Ok(lock) => lock,
             Err(TryLockError::WouldBlock) if self.has_room() && searched() => return false,
             _ => self.lock(),
@@ -325,7 +322,7 @@ impl PrivateDeque {
         let head = self.head.load(Ordering::Relaxed);
         let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
         if tail - head >= capacity {
-            self.squeeze(head, tail, capacity);
+            self.squeeze(&mut ring, head, tail, capacity);
         }
         let head = self.head.load(Ordering::Relaxed);
         let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
@@ -344,17 +341,13 @@ impl PrivateDeque {
     }
 
     /// Closes the gaps between the items, and moves them to a larger ring if they fill more than
-    /// half. Under the lock.
-    fn squeeze(&self, head: usize, tail: usize, capacity: usize) {
+    /// half.
+    fn squeeze(&self, ring: &mut Ring, head: usize, tail: usize, capacity: usize) {
         let items: Vec<_> = (head..tail)
             .filter_map(|i| NonNull::new(self.slot(i).load(Ordering::Relaxed)))
             .collect();
         if items.len() * 2 > capacity {
-            let old = self.owned.ring.load(Ordering::Relaxed);
-            self.owned.ring.store(new_ring(capacity * 2), Ordering::Relaxed);
-            self.owned.mask.store(capacity * 2 - 1, Ordering::Relaxed);
-            // SAFETY: replaced above; thieves read the ring only under the lock that we hold.
-            unsafe { free_ring(old, capacity) };
+            self.install(ring, new_ring(capacity * 2));
         }
         for (i, record) in items.iter().enumerate() {
             self.slot(head + i).store(record.as_ptr(), Ordering::Relaxed);
@@ -362,6 +355,13 @@ impl PrivateDeque {
             unsafe { record.as_ref() }.place.store(head + i, Ordering::Relaxed);
         }
         self.owned.tail.store(head + items.len(), Ordering::Release);
+    }
+
+    /// Replaces the ring, whose slots are then those of `new`, and frees the old one.
+    fn install(&self, ring: &mut Ring, new: Ring) {
+        self.owned.ring.store(new.as_ptr().cast_mut(), Ordering::Relaxed);
+        self.owned.mask.store(new.len() - 1, Ordering::Relaxed);
+        *ring = new;
     }
 
     /// Whether `trim` would give any memory back. Owner only.
@@ -374,10 +374,8 @@ impl PrivateDeque {
         if !self.exceeds_bound() {
             return;
         }
-        let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
-        let _lock = self.lock();
-        let old = self.owned.ring.swap(new_ring(INITIAL), Ordering::Relaxed);
-        self.owned.mask.store(INITIAL - 1, Ordering::Relaxed);
+        let mut ring = self.lock();
+        self.install(&mut ring, new_ring(INITIAL));
         let head = self.head.load(Ordering::Relaxed);
         // A request (0) stays. A request that arrives now makes the exchange fail.
         let full = head + INITIAL;
@@ -392,8 +390,6 @@ impl PrivateDeque {
                 Ordering::Relaxed,
             );
         }
-        // SAFETY: replaced above; thieves read the ring only under the lock that we hold.
-        unsafe { free_ring(old, capacity) };
     }
 
     /// Estimates the number of items, cleared slots included.
@@ -425,7 +421,7 @@ impl PrivateDeque {
         &self,
         least: usize,
         portion: Portion,
-        mut to: impl FnMut(NonNull<Record>),
+        mut to: impl FnMut(RunRef),
     ) -> usize {
         let _lock = self.lock();
         let tail = self.owned.tail.load(Ordering::Relaxed);
@@ -441,7 +437,7 @@ impl PrivateDeque {
         &self,
         least: usize,
         portion: Portion,
-        mut to: impl FnMut(NonNull<Record>),
+        mut to: impl FnMut(RunRef),
     ) -> usize {
         let len = {
             let _lock = self.lock();
@@ -452,10 +448,9 @@ impl PrivateDeque {
         };
         let wanted = if len < least { 0 } else { portion.of(len) };
         for given in 0..wanted {
-            let Some(record) = self.pop() else { return given };
-            // SAFETY: just taken out, with its run reference.
-            unsafe { record.as_ref() }.place.store(PUBLIC, Ordering::Relaxed);
-            to(record);
+            let Some(run) = self.pop() else { return given };
+            run.place.store(PUBLIC, Ordering::Relaxed);
+            to(run);
         }
         wanted
     }
@@ -463,7 +458,7 @@ impl PrivateDeque {
     /// Steals up to half of the items, the oldest first, and at most `most`.
     ///
     /// For thieves; costs a membarrier.
-    pub(crate) fn steal(&self, most: usize, mut to: impl FnMut(NonNull<Record>)) -> usize {
+    pub(crate) fn steal(&self, most: usize, mut to: impl FnMut(RunRef)) -> usize {
         let _lock = self.lock();
         let head = self.head.load(Ordering::Relaxed);
         let tail = self.owned.tail.load(Ordering::Acquire);
@@ -490,25 +485,28 @@ impl PrivateDeque {
         (head..end).find(|i| !self.slot(*i).load(Ordering::Relaxed).is_null()).unwrap_or(end)
     }
 
-    fn deliver(&self, from: usize, end: usize, to: &mut impl FnMut(NonNull<Record>)) -> usize {
+    fn deliver(&self, from: usize, end: usize, to: &mut impl FnMut(RunRef)) -> usize {
         let mut count = 0;
         for index in from..end {
-            if let Some(record) = NonNull::new(self.slot(index).load(Ordering::Relaxed)) {
-                // SAFETY: the item in the slot is ours now, with its run reference, so it is alive.
-                unsafe { record.as_ref() }.place.store(PUBLIC, Ordering::Relaxed);
-                to(record);
+            // SAFETY: the head has passed the item, and is ours.
+            if let Some(run) = unsafe { self.item(index) } {
+                run.place.store(PUBLIC, Ordering::Relaxed);
+                to(run);
                 count += 1;
             }
         }
         count
     }
-}
 
-impl Drop for PrivateDeque {
-    fn drop(&mut self) {
-        let capacity = self.owned.mask.load(Ordering::Relaxed) + 1;
-        // SAFETY: the deque is exclusively ours, and the ring has mask + 1 slots.
-        unsafe { free_ring(self.owned.ring.load(Ordering::Relaxed), capacity) };
+    /// The item in a slot, unless `take` has cleared the slot.
+    ///
+    /// # Safety
+    /// The caller has taken the item out, and calls this once.
+    #[inline(always)]
+    unsafe fn item(&self, index: usize) -> Option<RunRef> {
+        let record = NonNull::new(self.slot(index).load(Ordering::Relaxed))?;
+        // SAFETY: `push` has put the run reference into the slot, and it is the caller's.
+        Some(unsafe { RunRef::new(record) })
     }
 }
 

@@ -122,6 +122,25 @@ impl Thief {
     }
 }
 
+/// Steals items until `open` makes something of one. Returns `None` if no item is left.
+#[inline(always)]
+pub(crate) fn steal_until<T>(
+    steal: impl Fn() -> Steal<Item>,
+    mut open: impl FnMut(Item) -> Option<T>,
+) -> Option<T> {
+    loop {
+        match steal() {
+            Steal::Success(item) => {
+                if let Some(opened) = open(item) {
+                    return Some(opened);
+                }
+            }
+            Steal::Retry => std::hint::spin_loop(),
+            Steal::Empty => return None,
+        }
+    }
+}
+
 /// A FIFO queue that all threads push to and all workers take from.
 pub(crate) struct Injector {
     real: crossbeam_deque::Injector<Item>,

@@ -27,6 +27,7 @@
 
 use crate::shim::atomic::Ordering;
 use crate::task::record::Record;
+use crate::task::reference::{Ready, TaskRef};
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
@@ -47,75 +48,80 @@ impl RunQueue {
 
     /// Appends a record that is in no queue.
     #[inline]
-    pub(crate) fn push(&self, record: NonNull<Record>) {
-        // SAFETY: the caller has the task in hand, so the record is alive and its link unused.
-        unsafe { record.as_ref() }.link.store(ptr::null_mut(), Ordering::Relaxed);
-        match NonNull::new(self.tail.get()) {
-            // SAFETY: records in the queue are alive, and their links are ours.
-            Some(tail) => unsafe { tail.as_ref() }.link.store(record.as_ptr(), Ordering::Relaxed),
-            None => self.head.set(record.as_ptr()),
+    pub(crate) fn push(&self, task: Ready) {
+        task.link.store(ptr::null_mut(), Ordering::Relaxed);
+        let record = task.into_pointer().as_ptr();
+        match at(self.tail.get()) {
+            Some(tail) => tail.link.store(record, Ordering::Relaxed),
+            None => self.head.set(record),
         }
-        self.tail.set(record.as_ptr());
+        self.tail.set(record);
     }
 
     /// Inserts a record that is in no queue before all others.
-    pub(crate) fn push_front(&self, record: NonNull<Record>) {
-        // SAFETY: the caller has the task in hand, so the record is alive and its link unused.
-        unsafe { record.as_ref() }.link.store(self.head.get(), Ordering::Relaxed);
-        self.head.set(record.as_ptr());
+    pub(crate) fn push_front(&self, task: Ready) {
+        task.link.store(self.head.get(), Ordering::Relaxed);
+        let record = task.into_pointer().as_ptr();
+        self.head.set(record);
         if self.tail.get().is_null() {
-            self.tail.set(record.as_ptr());
+            self.tail.set(record);
         }
     }
 
     #[inline]
-    pub(crate) fn pop(&self) -> Option<NonNull<Record>> {
-        let head = NonNull::new(self.head.get())?;
-        // SAFETY: records in the queue are alive, and their links are ours.
-        let next = unsafe { head.as_ref() }.link.load(Ordering::Relaxed);
+    pub(crate) fn pop(&self) -> Option<Ready> {
+        let head = at(self.head.get())?;
+        let next = head.link.load(Ordering::Relaxed);
         self.head.set(next);
         if next.is_null() {
             self.tail.set(ptr::null_mut());
         }
-        Some(head)
+        // SAFETY: the reference that was given up when the record was pushed.
+        Some(unsafe { Ready::new(head.pointer()) })
     }
 
     /// Moves all elements of `others` before the elements of this queue.
     pub(crate) fn put_first(&self, others: &RunQueue) {
-        let Some(last) = NonNull::new(others.tail.replace(ptr::null_mut())) else { return };
-        // SAFETY: records in a queue are alive, and their links are ours.
-        unsafe { last.as_ref() }.link.store(self.head.get(), Ordering::Relaxed);
+        let Some(last) = at(others.tail.replace(ptr::null_mut())) else { return };
+        last.link.store(self.head.get(), Ordering::Relaxed);
         self.head.set(others.head.replace(ptr::null_mut()));
         if self.tail.get().is_null() {
-            self.tail.set(last.as_ptr());
+            self.tail.set(last.pointer().as_ptr());
         }
     }
 
     /// Calls `f` for each record, in order.
-    pub(crate) fn for_each(&self, mut f: impl FnMut(NonNull<Record>)) {
-        let mut at = self.head.get();
-        while let Some(record) = NonNull::new(at) {
-            f(record);
-            // SAFETY: records in the queue are alive, and their links are ours.
-            at = unsafe { record.as_ref() }.link.load(Ordering::Relaxed);
+    pub(crate) fn for_each(&self, mut f: impl FnMut(TaskRef<'_>)) {
+        let mut next = self.head.get();
+        while let Some(task) = at(next) {
+            f(task);
+            next = task.link.load(Ordering::Relaxed);
         }
     }
 
-    /// Removes a record from the middle, in time linear in the length of the queue. Returns `false`
-    /// if the record is not here.
-    pub(crate) fn remove(&self, record: NonNull<Record>) -> bool {
+    /// Removes a record from the middle, in time linear in the length of the queue. Returns
+    /// `None` if the record is not here.
+    pub(crate) fn remove(&self, task: TaskRef<'_>) -> Option<Ready> {
         let last = self.tail.get();
-        let mut found = false;
+        let mut found = None;
         while let Some(first) = self.pop() {
-            if first == record {
-                found = true;
+            let was_last = first.task().is(last);
+            if first.task() == task {
+                found = Some(first);
             } else {
                 self.push(first);
             }
-            if first.as_ptr() == last {
+            if was_last {
                 break;
             }
         }
         found
     }
+}
+
+/// A record in a queue, if the pointer is not null.
+#[inline(always)]
+fn at<'a>(record: *mut Record) -> Option<TaskRef<'a>> {
+    // SAFETY: a task in a queue has not ended, so its record is alive.
+    Some(unsafe { TaskRef::new(NonNull::new(record)?) })
 }

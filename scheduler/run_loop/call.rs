@@ -2,38 +2,38 @@
 
 use crate::scheduler::cancel::reason::cause_of;
 use crate::scheduler::cancel::{inherit_unstarted, is_cancelled_at_start};
-use crate::scheduler::life::complete::{StillCounted, complete, drop_outcome};
+use crate::scheduler::life::complete::{Orphan, StillCounted, complete};
+use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::worker::Worker;
+use crate::task::cause::Cause;
 use crate::task::cold::ColdData;
 use crate::task::outcome::{Failure, drop_payload, quietly};
 use crate::task::record::{JoinedAtHome, Origin, Record};
+use crate::task::reference::RunRef;
 use crate::task::words::tree::{Isolation, NOBODY, Node, WorkerNumber};
 use crate::task::words::wait::WaitKind;
 use std::hint::cold_path;
-use std::ptr::NonNull;
+use std::sync::Arc;
 
 /// Runs a claimed task on the present stack, to its end, and completes it.
 #[inline(always)]
-pub(crate) fn start(worker: &Worker, record: NonNull<Record>) -> StillCounted {
-    worker.counters().tasks.add(1);
-    call(worker, record)
+pub(crate) fn start(worker: &Worker, task: RunRef) -> StillCounted {
+    worker.counters().dispatched.add(1);
+    call(worker, task)
 }
 
 /// As [`start`], without counting the task.
 #[inline(always)]
-pub(crate) fn call(worker: &Worker, record: NonNull<Record>) -> StillCounted {
-    run_in_place(worker, record);
-    // SAFETY: the task has just ended here; its run reference is in our hand.
-    unsafe { complete(Worker::current().expect("tasks run on workers"), record) }
+pub(crate) fn call(worker: &Worker, task: RunRef) -> StillCounted {
+    run_in_place(worker, &task);
+    complete(Worker::current().expect("tasks run on workers"), task)
 }
 
 /// Calls a child that the running task has claimed and has the handle of, without completing it.
 /// Neither task is migratable where it matters: the child stays on this worker, and so does the
 /// frame below it.
 #[inline(always)]
-pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>, kind: WaitKind) {
-    // SAFETY: the run reference is in our hand.
-    let task = unsafe { record.as_ref() };
+pub(crate) fn call_child(worker: &Worker, task: &RunRef, kind: WaitKind) {
     worker.counters().in_place.add(1);
     task.at_home.set(JoinedAtHome::Called);
     let outer = enter_node(worker, task, worker.number());
@@ -41,8 +41,8 @@ pub(crate) fn call_child(worker: &Worker, record: NonNull<Record>, kind: WaitKin
     let cancelled = task.node.word().is_marked()
         || kind == WaitKind::Structured
             && task.traits.origin != Origin::Called
-            && is_cancelled_at_start(&task.node);
-    execute(record, cancelled);
+            && is_cancelled_at_start(task);
+    execute(task, cancelled);
     if let Some(cold) = task.cold() {
         drop_locals(cold);
     }
@@ -59,39 +59,37 @@ fn enter_node(worker: &Worker, task: &Record, home: WorkerNumber) -> *const Node
 
 /// Runs the closure of a claimed task, or drops it if the task is cancelled.
 #[inline(always)]
-fn execute(record: NonNull<Record>, cancelled: bool) {
+fn execute(task: &RunRef, cancelled: bool) {
     if cancelled {
         cold_path();
-        abandon(record);
+        let cause = not_started(LiveNode::from(task));
+        // SAFETY: claimed by the caller, which calls this once.
+        unsafe { task.abandon(Failure::NotStarted(cause)) };
     } else {
-        // SAFETY: claimed by the caller.
-        unsafe { Record::run(record) };
+        // SAFETY: claimed by the caller, which calls this once.
+        unsafe { task.run() };
     }
 }
 
+/// The cause for which the claimed task with this node is not started. (By value: the reference to
+/// the task may stay in a register of the caller.)
 #[cold]
 #[inline(never)]
-fn abandon(record: NonNull<Record>) {
-    // SAFETY: the run reference is in the caller's hand.
-    let task = unsafe { record.as_ref() };
-    inherit_unstarted(task);
-    let cause = cause_of(&task.node);
-    // SAFETY: claimed by the caller.
-    unsafe { Record::abandon(record, Failure::NotStarted(cause)) };
+fn not_started(node: LiveNode<'_>) -> Arc<Cause> {
+    inherit_unstarted(node);
+    cause_of(node)
 }
 
 /// Runs a claimed task on the present stack without completing it.
 #[inline(always)]
-fn run_in_place(worker: &Worker, record: NonNull<Record>) {
-    // SAFETY: the run reference is in our hand.
-    let task = unsafe { record.as_ref() };
+fn run_in_place(worker: &Worker, task: &RunRef) {
     let home = if task.traits.migratable { NOBODY } else { worker.number() };
     let outer = enter_node(worker, task, home);
     let restricts = task.node.isolation() != Isolation::None;
     if restricts {
         worker.begin_isolated(task);
     }
-    execute(record, task.traits.origin != Origin::Called && is_cancelled_at_start(&task.node));
+    execute(task, task.traits.origin != Origin::Called && is_cancelled_at_start(task));
     task.stored.set(true);
     if let Some(cold) = task.cold() {
         drop_locals(cold);
@@ -99,7 +97,8 @@ fn run_in_place(worker: &Worker, record: NonNull<Record>) {
     if task.join.is_detached() {
         // While the task is still the current one, since the destructor of its result may use that.
         // SAFETY: the handle is gone, so the outcome is ours.
-        unsafe { drop_outcome(record) };
+        let orphan = unsafe { Orphan::new(task.task()) };
+        orphan.drop_below(Some(LiveNode::parent_of_run(task)));
     }
     let worker = Worker::current().expect("tasks run on workers");
     if restricts {
@@ -115,7 +114,5 @@ pub(crate) fn drop_locals(cold: &ColdData) {
     // SAFETY: the chain belongs to the worker that runs the task, and there is no reference into
     // it: `scope` has restored the bindings that the task began with.
     let locals = unsafe { std::mem::take(&mut *cold.locals.get()) };
-    if let Some(payload) = quietly(|| drop(locals)) {
-        drop_payload(payload);
-    }
+    quietly(|| drop(locals)).into_iter().for_each(drop_payload);
 }

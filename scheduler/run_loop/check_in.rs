@@ -18,13 +18,14 @@
 //! the same stack, is no such fresh task. Its joiner will run it. Begun on a stack of its own it
 //! would be pinned here, where another worker could take it a moment later.
 
-use crate::scheduler::life::scope_frame::task_of;
 use crate::scheduler::timers::tick::Tick;
 use crate::scheduler::wait::blocking_wait::is_open_half;
 use crate::scheduler::worker::Worker;
 use crate::shim::time::now;
 use crate::shim::{panicking, point};
-use crate::task::record::{JoinedAtHome, Record};
+use crate::task::record::JoinedAtHome;
+use crate::task::reference::RunRef;
+use crate::task::words::tree::NodeKind;
 
 /// Counts a value that was sent or received without a wait. At each sixteenth the running task
 /// checks in, and gives way if other tasks are ready and it has gone on for 20 us.
@@ -84,28 +85,28 @@ impl Worker {
             true => self.next_neglected_member(),
             false => self.next_neglected(),
         };
-        let Some(record) = next else { return false };
-        // SAFETY: its run reference is in our hand.
-        if self.is_half_of_this_stack(unsafe { record.as_ref() }) {
-            self.requeue(record);
+        let Some(task) = next else { return false };
+        if self.is_half_of_this_stack(&task) {
+            self.requeue(task);
             return false;
         }
-        self.begin_next(record)
+        self.begin_next(task)
     }
 
     /// Whether a claimed task is the second half of a join that is open in the running task, or in
     /// a task below it on the same stack.
-    fn is_half_of_this_stack(&self, claimed: &Record) -> bool {
-        let mut at = self.task();
-        while let Some(running) = at {
+    fn is_half_of_this_stack(&self, claimed: &RunRef) -> bool {
+        let mut at = self.innermost_node();
+        while let Some(node) = at
+            && let Some(running) = node.task()
+        {
             if is_open_half(claimed, running) {
                 return true;
             }
-            // SAFETY: the task runs, or has called in place the task visited before it, so it has
-            // not ended.
-            let task = unsafe { running.as_ref() };
-            let is_called = task.at_home.get() == JoinedAtHome::Called;
-            at = is_called.then(|| task_of(task.node.parent)).flatten();
+            // The task runs, or has called in place the task visited before it.
+            let own = node.up_to(|node| node.kind == NodeKind::Task);
+            let is_called = running.at_home.get() == JoinedAtHome::Called;
+            at = is_called.then(|| own.parent()).flatten();
         }
         false
     }

@@ -20,6 +20,7 @@ pub(super) type Stint = (*const (), u64);
 const NOBODY: Stint = (ptr::null(), 0);
 
 /// The state that a worker keeps from one check-in to the next.
+#[derive(Default)]
 pub(crate) struct CheckIns {
     /// Check-ins that may still pass without a look for fresh tasks.
     left: Cell<u32>,
@@ -32,15 +33,6 @@ pub(crate) struct CheckIns {
 }
 
 impl CheckIns {
-    pub(crate) const fn new() -> CheckIns {
-        CheckIns {
-            left: Cell::new(0),
-            fresh_since: Cell::new(None),
-            values: Cell::new(0),
-            slice: Cell::new(None),
-        }
-    }
-
     /// Counts a check-in. Returns `true` if it should look for fresh tasks.
     #[inline(always)]
     pub(super) fn count(&self) -> bool {
@@ -110,7 +102,7 @@ mod tests {
 
     #[test]
     fn one_of_eight_check_ins_looks_for_fresh_tasks_if_there_are_none() {
-        let check_ins = CheckIns::new();
+        let check_ins = CheckIns::default();
         let looks = |_: &i32| {
             let looks = check_ins.count();
             assert!(!(looks && check_ins.found(false, Tick::now)));
@@ -122,14 +114,14 @@ mod tests {
 
     #[test]
     fn each_check_in_looks_for_fresh_tasks_if_there_are_some() {
-        let check_ins = CheckIns::new();
+        let check_ins = CheckIns::default();
         assert!(check_ins.count() && !check_ins.found(true, || at(5_000)));
         assert!(check_ins.count() && !check_ins.found(true, || at(5_100)));
     }
 
     #[test]
     fn a_fresh_task_is_begun_after_a_millisecond() {
-        let check_ins = CheckIns::new();
+        let check_ins = CheckIns::default();
         assert!(!check_ins.found(true, || at(5_000)));
         assert!(!check_ins.found(true, || at(5_900)));
         assert!(check_ins.found(true, || at(6_100)));
@@ -140,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_look_that_finds_no_fresh_task_restarts_the_millisecond() {
-        let check_ins = CheckIns::new();
+        let check_ins = CheckIns::default();
         assert!(!check_ins.found(true, || at(5_000)));
         assert!(!check_ins.found(false, || unreachable!("no need for the time")));
         assert!(!check_ins.found(true, || at(6_500)));

@@ -15,16 +15,17 @@ pub(crate) mod pick;
 use crate::retire::nesting::{Saved, innermost, restore_nesting, suspend_nesting};
 use crate::retire::stack::StackClass;
 use crate::scheduler::life::complete::Uncounting;
-use crate::scheduler::run_loop::call::{call, start};
+use crate::scheduler::run_loop::call::start;
 use crate::scheduler::stacks::exhaustion;
-use crate::scheduler::worker::fiber::{FiberOf, Observation};
+use crate::scheduler::worker::fiber::Observation;
+use crate::scheduler::worker::switch::{NextFiber, Program};
 use crate::scheduler::worker::{Fiber, Worker};
 use crate::shim::atomic::Ordering;
-use crate::shim::{abort_with, point};
-use crate::task::record::Record;
+use crate::shim::point;
+use crate::shim::time::Duration;
+use crate::task::reference::{RunRef, TaskRef};
 use std::hint::cold_path;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 /// How a coroutine comes out of standing by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,9 +43,9 @@ impl Worker {
     /// running coroutine itself. The caller has arranged that something makes the task ready again,
     /// and has stored the coroutine in the task's `place`.
     #[inline]
-    pub(crate) fn next_after(&self, task: NonNull<Record>) -> *const Fiber {
+    pub(crate) fn next_after(&self, task: TaskRef<'_>) -> NextFiber {
         point();
-        self.fiber().task.set(task.as_ptr());
+        self.fiber().task.set(task.pointer().as_ptr());
         if !self.remote.forks.is_clear() {
             return self.pick_after_forks();
         }
@@ -52,9 +53,9 @@ impl Worker {
     }
 
     /// As [`next_after`](Worker::next_after), where the next coroutine is known.
-    pub(crate) fn set_aside(&self, task: NonNull<Record>) {
+    pub(crate) fn set_aside(&self, task: TaskRef<'_>) {
         point();
-        self.fiber().task.set(task.as_ptr());
+        self.fiber().task.set(task.pointer().as_ptr());
         if !self.remote.forks.is_clear() {
             self.publish_forks();
         }
@@ -63,7 +64,7 @@ impl Worker {
     /// The task that is set aside may wait for one of its forks.
     #[cold]
     #[inline(never)]
-    fn pick_after_forks(&self) -> *const Fiber {
+    fn pick_after_forks(&self) -> NextFiber {
         self.publish_forks();
         self.pick()
     }
@@ -75,15 +76,16 @@ impl Worker {
     /// Inlined, with the switch and little else: the processor mispredicts each return from a
     /// function that another coroutine has called.
     #[inline(always)]
-    pub(crate) fn leave_for<'a>(&self, next: *const Fiber) -> &'a Worker {
+    pub(crate) fn leave_for<'a>(&self, next: NextFiber) -> &'a Worker {
         let me = self.fiber();
         let node = self.node.get();
-        if !ptr::eq(next, me) {
+        if !next.is(me) {
             if self.remote.forks.is_clear() && innermost().is_null() {
-                self.switch(me, next);
+                self.counters().switches.add(1);
+                self.switch(next);
             } else {
                 cold_path();
-                self.leave_open(me, next);
+                self.leave_open(next);
             }
         }
         // SAFETY: a task is continued only on a worker's thread.
@@ -93,22 +95,14 @@ impl Worker {
         worker
     }
 
-    #[inline(always)]
-    fn switch(&self, me: &Fiber, next: *const Fiber) {
-        self.counters().switches.add(1);
-        self.fibers.running.set(next);
-        // SAFETY: `me` runs; `next` is suspended, new, or the main coroutine, in this worker's
-        // hand alone, and lives until it has run to its end.
-        unsafe { me.context.switch(&(*next).context) };
-    }
-
     /// Leaves a coroutine that has open joins, or bare coroutines on its stack.
     #[cold]
     #[inline(never)]
-    fn leave_open(&self, me: &Fiber, next: *const Fiber) {
+    fn leave_open(&self, next: NextFiber) {
         let forks = self.leave_forks();
         let chain = suspend_nesting();
-        self.switch(me, next);
+        self.counters().switches.add(1);
+        self.switch(next);
         let worker = Worker::current().expect("a task runs on a worker");
         // SAFETY: this coroutine runs again, and the coroutine that ran before has left a clear
         // fork list.
@@ -123,38 +117,31 @@ impl Worker {
         }
     }
 
-    /// Creates a coroutine. Returns `None` if there is no stack to be had.
-    pub(crate) fn new_fiber(
-        &self,
-        class: StackClass,
-        first: *const Record,
-    ) -> Option<*const Fiber> {
+    /// Creates a coroutine for a claimed task. Gives the task back if there is no stack to be had.
+    pub(crate) fn new_fiber(&self, class: StackClass, first: RunRef) -> Result<NextFiber, RunRef> {
         if class == self.memory.class
-            // SAFETY: null, or a coroutine that is suspended in `stand_by`.
-            && let Some(spare) = unsafe { self.fibers.spare.replace(ptr::null()).as_ref() }
+            && let Some(spare) = self.fibers.take_spare()
         {
-            spare.first.set(first);
-            self.adopt(spare);
+            spare.first.set(Some(first));
+            self.adopt(&spare);
             if self.memory.exhausted.get() {
                 exhaustion::end(self);
             }
-            return Some(spare);
+            return Ok(spare);
         }
         let taken = self.memory.stacks.borrow_mut().take(class, &self.shared().stacks);
         match taken {
             Ok(stack) => {
-                // SAFETY: the stack is ours and unused.
-                let fiber = unsafe { FiberOf::create(stack, ptr::from_ref(self), first, enter) };
-                // SAFETY: made above.
-                self.adopt(unsafe { fiber.as_ref() });
+                let fiber = NextFiber::new::<Loop>(self, stack, first);
+                self.adopt(&fiber);
                 if self.memory.exhausted.get() {
                     exhaustion::end(self);
                 }
-                Some(fiber.as_ptr())
+                Ok(fiber)
             }
-            Err(_) => {
-                exhaustion::begin(self);
-                None
+            Err(reason) => {
+                exhaustion::begin(self, reason);
+                Err(first)
             }
         }
     }
@@ -163,24 +150,25 @@ impl Worker {
     /// `false` if there was nothing.
     pub(crate) fn run_until_idle(&self) -> bool {
         if self.isolations.any() {
-            // Orders given to this worker while it rested come first.
-            if self.shared().pressure.load(Ordering::Relaxed) && exhaustion::relieve(self) {
+            if self.shared().pressure.load(Ordering::Relaxed)
+                && exhaustion::relieve(self, Duration::ZERO)
+            {
                 return true;
             }
             let next = self.pick();
-            let found = !ptr::eq(next, self.fibers.main.get());
+            let found = !next.is(self.fibers.main.get());
             if found {
                 self.leave_main(next);
             }
             return found;
         }
-        if !self.queues.dedicated.get().is_null() {
+        if self.queues.has_dedicated() {
             self.tell_of_next();
             return exhaustion::retry_dedicated(self);
         }
         if self.shared().pressure.load(Ordering::Relaxed) {
             self.tell_of_next();
-            if exhaustion::relieve(self) {
+            if exhaustion::relieve(self, Duration::ZERO) {
                 return true;
             }
         }
@@ -189,7 +177,7 @@ impl Worker {
         let kept = if self.queues.has_next.replace(false) { self.next_ready() } else { None };
         let next = kept.unwrap_or_else(|| self.pick());
         self.tell_of_next();
-        if ptr::eq(next, self.fibers.main.get()) {
+        if next.is(self.fibers.main.get()) {
             return false;
         }
         self.leave_main(next);
@@ -211,16 +199,14 @@ impl Worker {
     }
 
     /// Runs another coroutine, from the main one, until the worker comes back to main.
-    pub(crate) fn leave_main(&self, next: *const Fiber) {
+    pub(crate) fn leave_main(&self, next: NextFiber) {
         if self.clockwork.watches.get() || self.remote.timers.want_looks() {
             self.hand_watch_over();
         }
-        self.fibers.running.set(next);
-        // SAFETY: the main coroutine runs; `next` is suspended or new and in our hand alone.
-        unsafe { self.main().context.switch(&(*next).context) };
+        self.switch(next);
         self.reap();
-        if !self.fibers.vacated.get().is_null() {
-            exhaustion::see_off(self);
+        if !self.fibers.ended_extra.get().is_null() {
+            exhaustion::give_back_extra(self);
         }
         // The node that the previous coroutine has set is not ours.
         self.node.set(ptr::null());
@@ -230,11 +216,8 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn housekeeping(&self) {
-        // SAFETY: the queue lives as long as the worker.
-        let retired = unsafe { self.retired().as_ref() };
-        if !retired.is_empty() {
-            // SAFETY: we are the owner.
-            unsafe { retired.drain(&self.memory.records) };
+        if !self.retired().is_empty() {
+            self.retired().drain(&self.memory.records);
         }
     }
 
@@ -242,9 +225,9 @@ impl Worker {
     ///
     /// `ended` records the tasks that were called on this coroutine before.
     fn run_loop(&self, mut ended: Uncounting) {
-        while let Some(record) = self.next_for_loop() {
-            ended.before(self, record);
-            ended.after(self, start(self, record));
+        while let Some(task) = self.next_for_loop() {
+            ended.before(self, &task);
+            ended.after(self, start(self, task));
             end_observation(self, self.fiber());
         }
         ended.finish(self);
@@ -252,23 +235,21 @@ impl Worker {
 
     /// The next fresh task for the loop to call, unless something else comes first.
     #[inline(always)]
-    fn next_for_loop(&self) -> Option<NonNull<Record>> {
+    fn next_for_loop(&self) -> Option<RunRef> {
         self.collect();
         if self.isolations.any() || (!self.queues.ready.is_empty() && !self.fairness.tick()) {
             return None;
         }
         self.serve_between_tasks();
-        let record = self.next_fresh().or_else(|| self.next_of_victim())?;
-        if self.shared().habits.any_spreads() && !self.keeps_on_loop(record) {
+        let mut task = self.next_fresh().or_else(|| self.next_of_victim())?;
+        if self.shared().habits.any_spreads() {
+            task = self.kept_on_loop(task)?;
+        }
+        if task.traits.needs_own_stack() {
+            self.queues.dedicated.set(Some(task));
             return None;
         }
-        // SAFETY: we hold the run reference.
-        let traits = unsafe { record.as_ref() }.traits;
-        if traits.needs_own_stack() {
-            self.queues.dedicated.set(record.as_ptr());
-            return None;
-        }
-        Some(record)
+        Some(task)
     }
 
     /// Keeps the running coroutine, whose loop has nothing to do, for the next task that needs one,
@@ -279,18 +260,16 @@ impl Worker {
     /// the coroutine that is continued next.
     #[inline(always)]
     fn stand_by(&self) -> StoodBy {
-        if !self.fibers.spare.get().is_null() || self.shared().pressure.load(Ordering::Relaxed) {
+        if self.fibers.has_spare() || self.shared().pressure.load(Ordering::Relaxed) {
             return StoodBy::Superfluous;
         }
         let me = self.fiber();
-        self.disown(me);
+        self.disown();
         me.task.set(ptr::null());
-        self.fibers.spare.set(me);
+        self.fibers.spare_running();
         let next = self.pick_after_end();
-        if !ptr::eq(next, me) {
-            self.fibers.running.set(next);
-            // SAFETY: `me` runs; `next` is suspended or new, and in our hand alone.
-            unsafe { me.context.switch(&(*next).context) };
+        if !next.is(me) {
+            self.switch(next);
             self.reap();
             self.node.set(ptr::null());
         }
@@ -299,36 +278,28 @@ impl Worker {
 
     /// Ends the spare coroutine, if there is one. On the main coroutine.
     pub(crate) fn dismiss_spare(&self) {
-        // SAFETY: null, or a coroutine that is suspended in `stand_by`.
-        if let Some(spare) = unsafe { self.fibers.spare.replace(ptr::null()).as_ref() } {
-            self.adopt(spare);
+        if let Some(spare) = self.fibers.take_spare() {
+            self.adopt(&spare);
             self.fibers.dismissing.set(true);
             self.leave_main(spare);
         }
     }
 
-    /// Ends the running coroutine and leaves for the next one.
-    fn retire_fiber(&self, dismissed: bool) -> ! {
-        let me = self.fiber();
-        self.disown(me);
-        let Some(stack) = me.take_stack() else {
-            // A guest: nothing may happen on its host's stack before the main coroutine has
-            // dismissed the guest and released the host.
-            self.fibers.vacated.set(me);
-            self.fibers.running.set(self.fibers.main.get());
-            // SAFETY: nothing on this part of the stack is used again; main is suspended.
-            unsafe { me.context.leave(&self.main().context) }
-        };
-        let next = if dismissed { self.fibers.main.get() } else { self.pick_after_end() };
-        self.fibers.running.set(next);
-        #[cfg(cygnet_tsan)]
-        self.fibers.departed.set(me);
-        // We still stand on this stack. The pool is ours, and nothing is taken from it before the
-        // switch.
-        self.memory.stacks.borrow_mut().put(stack);
-        // SAFETY: nothing on this stack is used again: `enter` has no locals left; `next` is in our
-        // hand alone.
-        unsafe { me.context.leave(&(*next).context) }
+    /// Ends the running coroutine. Returns the next one.
+    fn retire_fiber(&self, me: &Fiber, dismissed: bool) -> NextFiber {
+        self.disown();
+        let is_extra = me.extra_for.get().is_some();
+        let to_main = dismissed || is_extra;
+        let next = if to_main { NextFiber::main(self) } else { self.pick_after_end() };
+        if is_extra {
+            self.fibers.ended_extra.set(me);
+        } else {
+            // We still stand on this stack. The pool is ours, and nothing is taken from it before
+            // the switch.
+            let stack = me.take_stack().expect("a coroutine that ends has a stack");
+            self.memory.stacks.borrow_mut().put(stack);
+        }
+        next
     }
 
     /// Forgets the coroutine that has ended and left for the present one. It could not do so itself
@@ -342,46 +313,42 @@ impl Worker {
         }
     }
 
-    fn pick_after_end(&self) -> *const Fiber {
+    fn pick_after_end(&self) -> NextFiber {
         if self.isolations.any() {
             return self.pick_member();
         }
-        if let Some(record) = NonNull::new(self.queues.dedicated.replace(ptr::null()).cast_mut()) {
-            // SAFETY: we hold the run reference.
-            let class = self.class_for(unsafe { record.as_ref() });
-            match self.new_fiber(class, record.as_ptr()) {
-                Some(fiber) => return fiber,
-                None => self.queues.dedicated.set(record.as_ptr()),
+        if let Some(task) = self.queues.dedicated.take() {
+            match self.new_fiber(self.class_for(&task), task) {
+                Ok(fiber) => return fiber,
+                Err(task) => self.queues.dedicated.set(Some(task)),
             }
         }
         if self.shared().pressure.load(Ordering::Relaxed) {
             // A starving worker may need the stack that comes free.
-            return self.fibers.main.get();
+            return NextFiber::main(self);
         }
-        if let Some(fiber) = self.next_ready() { fiber } else { self.fibers.main.get() }
+        self.next_ready().unwrap_or_else(|| NextFiber::main(self))
     }
 }
 
-/// The entry point of every coroutine of a worker.
-pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
-    let fiber: *const Fiber = data.cast();
-    // SAFETY: `data` is the coroutine that has just begun; it lives until it retires.
-    let fiber_ref = unsafe { &*fiber };
-    // SAFETY: this is the first call on the new coroutine.
-    unsafe { fiber_ref.context.arrive(message) };
-    // A task's own panic does not reach this frame. A panic that does is a bug of the scheduler,
-    // and there is no frame below to unwind into.
-    let Ok(dismissed) = catch_unwind(AssertUnwindSafe(|| {
+/// The program of every coroutine of a worker, except of those that `blocking_wait` makes.
+pub(crate) struct Loop;
+
+impl Program for Loop {
+    /// Whether the coroutine was dismissed.
+    type Result = bool;
+
+    fn run(fiber: &Fiber) -> bool {
         let worker = Worker::current().expect("fibers run on workers");
         worker.reap();
         // The node that the previous coroutine has set is not ours, and may be gone when it is
         // used.
         worker.node.set(ptr::null());
         loop {
-            let first = NonNull::new(fiber_ref.first.replace(ptr::null()).cast_mut());
+            let first = fiber.first.take();
             let mut ended = Uncounting::new();
             if let Some(first) = first
-                && !start_first(worker, fiber_ref, first, &mut ended)
+                && !start_first(worker, fiber, first, &mut ended)
             {
                 return false;
             }
@@ -392,31 +359,23 @@ pub(crate) unsafe extern "C" fn enter(data: *mut u8, message: usize) {
                 StoodBy::Dismissed => return true,
             }
         }
-    })) else {
-        abort_with("the scheduler has panicked below a task, which is a bug");
-    };
-    Worker::current().expect("fibers run on workers").retire_fiber(dismissed)
+    }
+
+    fn end(worker: &Worker, fiber: &Fiber, dismissed: bool) -> NextFiber {
+        worker.retire_fiber(fiber, dismissed)
+    }
 }
 
 /// Runs the task that a coroutine was made for. Returns `false` if no loop may run on the coroutine
 /// afterwards.
-fn start_first(
-    worker: &Worker,
-    fiber: &Fiber,
-    first: NonNull<Record>,
-    ended: &mut Uncounting,
-) -> bool {
-    if fiber.is_guest() {
-        call(worker, first).uncount(worker);
-        end_observation(worker, fiber);
-        return false;
-    }
-    // SAFETY: its run reference came with it.
-    let task = unsafe { first.as_ref() };
-    // A task that migrates may have changed workers by its end, and a stack of another class is a
-    // rare one. No loop follows on either.
-    let usual = !task.traits.migratable && worker.class_for(task) == worker.memory.class;
-    if task.traits.migratable {
+fn start_first(worker: &Worker, fiber: &Fiber, first: RunRef, ended: &mut Uncounting) -> bool {
+    // A task that migrates may have changed workers by its end, a stack of another class is a rare
+    // one, and an extra stack is for this task alone. No loop follows on any of them.
+    let migratable = first.traits.migratable;
+    let usual = !migratable
+        && worker.class_for(&first) == worker.memory.class
+        && fiber.extra_for.get().is_none();
+    if migratable {
         // A task that it calls is not observed either: the worker that counts a task must be the
         // one that uncounts it.
         fiber.observation.set(Observation::Ignored);

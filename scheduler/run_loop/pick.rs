@@ -9,15 +9,17 @@ use crate::retire::nesting::innermost;
 use crate::retire::stack::StackClass;
 use crate::scheduler::queue::item::{Item, Runnable};
 use crate::scheduler::queue::private_deque::{PUBLIC, Portion};
-use crate::scheduler::queue::public::BATCH;
+use crate::scheduler::queue::public::{BATCH, steal_until};
 use crate::scheduler::stacks::exhaustion;
+use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::fairness::Turn;
-use crate::scheduler::worker::release::release;
-use crate::scheduler::worker::{Fiber, Worker};
-use crate::shim::atomic::Ordering;
+use crate::scheduler::worker::release::{claim, claimed};
+use crate::scheduler::worker::switch::NextFiber;
 use crate::shim::point;
 use crate::task::record::{Phase, Record};
-use std::ptr::{self, NonNull};
+use crate::task::reference::{Ready, RunRef, TaskRef};
+use crossbeam_deque::Steal;
+use std::ptr;
 
 impl Worker {
     /// Picks the coroutine to run next, which may be the one that is being suspended.
@@ -25,7 +27,7 @@ impl Worker {
     /// Inlined, with the usual case alone: there is a ready coroutine, and no reason to look
     /// further.
     #[inline(always)]
-    pub(crate) fn pick(&self) -> *const Fiber {
+    pub(crate) fn pick(&self) -> NextFiber {
         if !self.queues.ready.is_empty()
             && !self.has_ready_besides_queue()
             && !self.remote.timers.want_looks()
@@ -40,7 +42,7 @@ impl Worker {
     }
 
     #[inline(never)]
-    fn pick_of_all(&self) -> *const Fiber {
+    fn pick_of_all(&self) -> NextFiber {
         self.collect();
         if self.isolations.any() {
             return self.pick_member();
@@ -69,12 +71,8 @@ impl Worker {
                 self.balance.standing_back.begins_in_turn();
                 return fiber;
             }
-            if self.memory.exhausted.get()
-                && !ptr::eq(self.fibers.running.get(), self.fibers.main.get())
-            {
-                // The main coroutine may run a fresh task as a guest, on the stack of a coroutine
-                // that waits for it.
-                return self.fibers.main.get();
+            if self.must_look_for_awaited() {
+                return NextFiber::main(self);
             }
         }
         if self.balance.invited.replace(false) {
@@ -98,7 +96,16 @@ impl Worker {
         {
             return fiber;
         }
-        self.fibers.main.get()
+        NextFiber::main(self)
+    }
+
+    /// Asks for a look at the fresh tasks, if the worker starves: one may have an extra stack,
+    /// although others are ready here. Returns `true` if the worker must leave for its main
+    /// coroutine for that.
+    pub(in crate::scheduler) fn must_look_for_awaited(&self) -> bool {
+        let starves = self.memory.exhausted.get();
+        self.memory.in_turn.set(starves);
+        starves && !ptr::eq(self.fibers.running.get(), self.fibers.main.get())
     }
 
     /// Makes this worker look at offered tasks at its next decision, too.
@@ -111,56 +118,67 @@ impl Worker {
     /// Makes a coroutine for a fresh task that is kept here, or for any fresh task if `any` is set.
     /// Returns `None` if there is no task, or no stack for it.
     #[inline(always)]
-    fn begin_fresh(&self, any: bool) -> Option<*const Fiber> {
+    fn begin_fresh(&self, any: bool) -> Option<NextFiber> {
         self.serve_between_tasks();
-        let record = self.next_fresh()?;
-        if any || self.keeps(record) { self.begin(record) } else { self.begin_another(record) }
+        let task = self.next_fresh()?;
+        if any || self.keeps(&task) { self.begin(task) } else { self.begin_another(task) }
     }
 
     /// Offers a task that is not kept here to the other workers, and begins another one.
     #[cold]
     #[inline(never)]
-    fn begin_another(&self, mut record: NonNull<Record>) -> Option<*const Fiber> {
+    fn begin_another(&self, mut task: RunRef) -> Option<NextFiber> {
         loop {
-            self.offer_to_others(record);
+            self.offer_to_others(task);
             // The offered tasks come next now, and are not kept either.
             if self.remote.private.is_empty() || self.queues.deque.len() >= BATCH {
                 return None;
             }
-            record = self.next_fresh()?;
-            if self.keeps(record) {
-                return self.begin(record);
+            task = self.next_fresh()?;
+            if self.keeps(&task) {
+                return self.begin(task);
             }
         }
     }
 
     /// Makes a coroutine for a claimed task. If there is no stack, the task is kept for later.
     #[inline(always)]
-    pub(crate) fn begin(&self, record: NonNull<Record>) -> Option<*const Fiber> {
-        // SAFETY: we hold the run reference.
-        let task = unsafe { record.as_ref() };
-        match self.new_fiber(self.class_for(task), record.as_ptr()) {
-            Some(fiber) => {
-                // SAFETY: made for the task just now.
-                self.observe(unsafe { &*fiber }, task);
-                Some(fiber)
+    pub(crate) fn begin(&self, task: RunRef) -> Option<NextFiber> {
+        self.begin_known(task).map(|(fiber, _)| fiber)
+    }
+
+    /// As [`begin`](Worker::begin). Also returns the task.
+    #[inline(always)]
+    fn begin_known(&self, task: RunRef) -> Option<(NextFiber, TaskRef<'_>)> {
+        // SAFETY: the run reference passes to the coroutine, which has not begun.
+        let begun = unsafe { TaskRef::new(task.task().pointer()) };
+        match self.new_fiber(self.class_for(&task), task) {
+            Ok(fiber) => {
+                self.observe(&fiber, &begun);
+                Some((fiber, begun))
             }
-            None => {
-                self.keep_for_later(record);
+            Err(task) => {
+                self.keep_for_later(task);
                 None
             }
         }
     }
 
+    /// As [`begin`](Worker::begin). Returns the task as one that is ready to go on.
+    fn begin_ready(&self, task: RunRef) -> Option<Ready> {
+        let (fiber, task) = self.begin_known(task)?;
+        Some(fiber.into_ready(task))
+    }
+
     /// Keeps a claimed task for which there is no stack.
     #[cold]
     #[inline(never)]
-    fn keep_for_later(&self, record: NonNull<Record>) {
+    fn keep_for_later(&self, task: RunRef) {
         // A task that an earlier attempt has left there must not be lost.
-        if self.queues.dedicated.get().is_null() {
-            self.queues.dedicated.set(record.as_ptr());
+        if self.queues.has_dedicated() {
+            exhaustion::put_back(self, task);
         } else {
-            exhaustion::put_back(self, record);
+            self.queues.dedicated.set(Some(task));
         }
     }
 
@@ -173,12 +191,10 @@ impl Worker {
 
     /// The coroutine of the next ready task.
     #[inline(always)]
-    pub(crate) fn next_ready(&self) -> Option<*const Fiber> {
-        let record = self.queues.ready.pop()?;
-        // SAFETY: a ready task has not ended.
-        let record = unsafe { record.as_ref() };
-        record.set_phase(Phase::Running);
-        Some(ptr::with_exposed_provenance(record.place.load(Ordering::Relaxed)))
+    pub(crate) fn next_ready(&self) -> Option<NextFiber> {
+        let task = self.queues.ready.pop()?;
+        task.set_phase(Phase::Running);
+        Some(NextFiber::of(task))
     }
 
     /// Whether there is a fresh task, without looking at other workers.
@@ -187,7 +203,7 @@ impl Worker {
             || !self.queues.deque.is_empty()
             || !self.queues.local.borrow().is_empty()
             || !self.shared().injector.is_empty()
-            || !self.queues.dedicated.get().is_null()
+            || self.queues.has_dedicated()
     }
 
     /// Whether there are fresh tasks that the usual order serves last.
@@ -213,7 +229,7 @@ impl Worker {
     #[inline]
     pub(crate) fn collect(&self) {
         if !self.remote.inbox.is_empty() {
-            let invited = self.remote.inbox.take_all(|record| self.make_ready(record));
+            let invited = self.remote.inbox.take_all(|task| self.make_ready(task));
             self.balance.invited.set(invited || self.balance.invited.get());
         }
         if self.remote.timers.want_looks() {
@@ -221,74 +237,69 @@ impl Worker {
         }
     }
 
-    /// Queues a task of this worker whose PARKED bit has been cleared. On its thread.
-    pub(crate) fn make_ready(&self, record: NonNull<Record>) {
-        // SAFETY: a task that waited has not ended.
-        let task = unsafe { record.as_ref() };
-        let place = ptr::with_exposed_provenance::<Fiber>(task.place.load(Ordering::Relaxed));
-        let stays = ptr::eq(place, self.fibers.running.get()) || self.isolations.any();
+    /// Queues a task of this worker. On its thread.
+    pub(crate) fn make_ready(&self, task: Ready) {
+        let fiber = Worker::fiber_of(&task);
+        // The context of the running coroutine is not saved, and one that has called another waits
+        // for the end of that call.
+        let stays =
+            ptr::eq(fiber, self.fibers.running.get()) || fiber.calls.get() || self.isolations.any();
         if task.traits.migratable && !stays {
-            // Its context is saved: only the running coroutine's is not.
-            // SAFETY: the coroutine of a suspended task is alive.
-            self.disown(unsafe { &*place });
+            self.disown();
             let shared = self.shared();
             if self.queues.deque.len() < BATCH {
-                self.queues.deque.push(Item::started(record));
+                self.queues.deque.push(Item::started(task));
             } else {
-                shared.injector.push(Item::started(record));
+                shared.injector.push(Item::started(task));
             }
             shared.idle.notify(shared, false);
         } else {
-            self.queues.ready.push(record);
+            self.queues.ready.push(task);
         }
     }
 
     /// Moves a ready task of this worker before the others. Returns `false` if the task is not
     /// ready here, or may not run at present.
-    pub(crate) fn bring_forward(&self, record: NonNull<Record>) -> bool {
+    pub(crate) fn bring_forward(&self, task: TaskRef<'_>) -> bool {
         self.collect();
-        if !self.queues.ready.remove(record) {
-            return false;
-        }
-        let may_run = self.may_run(record);
+        let Some(ready) = self.queues.ready.remove(task) else { return false };
+        let may_run = self.may_run(&ready);
         if may_run {
-            self.queues.ready.push_front(record);
+            self.queues.ready.push_front(ready);
         } else {
-            self.queues.ready.push(record);
+            self.queues.ready.push(ready);
         }
         may_run
     }
 
     /// Makes a fresh task the next one to run here. Returns `false` if the task is not available,
     /// or may not run here at present, or if there is no stack.
-    pub(crate) fn start_next(&self, record: NonNull<Record>) -> bool {
-        // SAFETY: the caller holds the handle.
-        let task = unsafe { record.as_ref() };
-        let class = self.class_for(task);
-        if !self.remote.private.take(record) {
+    pub(crate) fn start_next(&self, task: TaskRef<'_>) -> bool {
+        let run = self.remote.private.take(task).or_else(|| {
             // Make sure that the task is in a queue of this runtime and not of another one. The
             // addresses are compared and not followed.
             let parent = task.node.parent;
             let root = &raw const self.shared().root.node;
             let ours = ptr::eq(parent, self.node.get()) || ptr::eq(parent, root);
-            if !ours || task.phase() != Phase::Ready || !task.claim() {
-                return false;
+            let run = if ours { self.claim_queued(task)? } else { return None };
+            run.unclaim_privately();
+            Some(run)
+        });
+        let Some(run) = run else { return false };
+        if !self.may_run(&run) {
+            self.requeue(run);
+            return false;
+        }
+        match self.new_fiber(self.class_for(&task), run) {
+            Ok(fiber) => {
+                self.queues.ready.push_front(fiber.into_ready(task));
+                true
             }
-            // The queue's entry goes stale and keeps its reference.
-            task.add_reference();
-            task.unclaim_privately();
+            Err(run) => {
+                self.requeue(run);
+                false
+            }
         }
-        if !self.may_run(record) {
-            self.requeue(record);
-            return false;
-        }
-        let Some(fiber) = self.new_fiber(class, record.as_ptr()) else {
-            self.requeue(record);
-            return false;
-        };
-        task.place.store(fiber.expose_provenance(), Ordering::Relaxed);
-        self.queues.ready.push_front(record);
-        true
     }
 
     /// Makes a fresh task that was stolen just now, and is in our hand, the next one to run here,
@@ -299,53 +310,46 @@ impl Worker {
     /// might pass from thief to thief for ever: each thief looks at every worker before it runs
     /// anything, and if enough workers search, that takes longer than the next thief needs to find
     /// the task.
-    pub(crate) fn run_next(&self, record: NonNull<Record>) {
-        if self.begin_next(record) {
+    pub(crate) fn run_next(&self, task: RunRef) {
+        if self.begin_next(task) {
             self.queues.has_next.set(true);
         }
     }
 
     /// As [`run_next`](Worker::run_next) if the task is kept here; otherwise offers it to others.
-    pub(crate) fn run_next_or_offer(&self, record: NonNull<Record>) {
-        if self.keeps(record) {
-            self.run_next(record);
+    pub(crate) fn run_next_or_offer(&self, task: RunRef) {
+        if self.keeps(&task) {
+            self.run_next(task);
         } else {
-            self.offer_to_others(record);
+            self.offer_to_others(task);
         }
     }
 
     /// Puts a claimed task before the ready ones, on a new coroutine. Returns `false` if there is
     /// no stack: then the task is kept for later.
-    pub(crate) fn begin_next(&self, record: NonNull<Record>) -> bool {
-        let Some(fiber) = self.begin(record) else { return false };
-        // SAFETY: we hold the run reference.
-        let task = unsafe { record.as_ref() };
-        task.unclaim_privately();
-        task.place.store(fiber.expose_provenance(), Ordering::Relaxed);
-        self.queues.ready.push_front(record);
+    pub(crate) fn begin_next(&self, task: RunRef) -> bool {
+        let Some(ready) = self.begin_ready(task) else { return false };
+        ready.unclaim_privately();
+        self.queues.ready.push_front(ready);
         true
     }
 
     /// Starts a fresh child of the running node, which lies in no queue, at once on a coroutine of
-    /// its own. `task`, which runs, comes next after the child. If there is no stack, or nothing
-    /// may suspend here, the child is queued.
-    pub(crate) fn start_now(&self, task: NonNull<Record>, record: NonNull<Record>) {
-        // SAFETY: the caller has made the record and not given it away.
-        let class = self.class_for(unsafe { record.as_ref() });
-        let fiber =
-            if crate::shim::panicking() { None } else { self.new_fiber(class, record.as_ptr()) };
-        let Some(fiber) = fiber else {
-            if self.remote.private.push(record) {
-                self.serve_requests();
-            }
-            return;
+    /// its own. `me`, which runs, comes next after the child. If there is no stack, or nothing
+    /// may suspend here, or the child may not run here at present, it is queued.
+    pub(crate) fn start_now(&self, me: TaskRef<'_>, child: RunRef) {
+        let begun = if crate::shim::panicking() || !self.may_run(&child) {
+            Err(child)
+        } else {
+            self.new_fiber(self.class_for(&child), child)
         };
-        // SAFETY: the running task has not ended.
-        let me = unsafe { task.as_ref() };
-        me.place.store(self.fibers.running.get().expose_provenance(), Ordering::Relaxed);
-        me.set_phase(Phase::Suspended);
-        self.queues.ready.push_front(task);
-        self.set_aside(task);
+        let fiber = match begun {
+            Ok(fiber) => fiber,
+            Err(child) => return self.queue_privately(child),
+        };
+        let ready = self.suspend(me);
+        self.queues.ready.push_front(ready);
+        self.set_aside(me);
         self.leave_for(fiber);
     }
 
@@ -424,9 +428,9 @@ impl Worker {
         let private = &self.remote.private;
         let spread = self.begins_oldest();
         if !(spread | self.balance.joins_oldest.replace(false)) {
-            return private.hand_over(least, portion, |record| self.publish(record));
+            return private.hand_over(least, portion, |task| self.publish(task));
         }
-        let given = private.hand_over_newest(least, portion, |record| self.publish(record));
+        let given = private.hand_over_newest(least, portion, |task| self.publish(task));
         if spread {
             self.balance.spread_at.set((self.balance.spread_at.get().0, private.tail()));
         }
@@ -455,17 +459,16 @@ impl Worker {
     }
 
     /// Puts a fresh task that has left a private deque into the public deque.
-    pub(crate) fn publish(&self, record: NonNull<Record>) {
-        // SAFETY: the run reference is in our hand.
-        unsafe { record.as_ref() }.set_phase(Phase::Ready);
+    pub(crate) fn publish(&self, task: RunRef) {
+        task.set_phase(Phase::Ready);
         point();
-        self.queues.deque.push(Item::fresh(record));
+        self.queues.deque.push(Item::fresh(task));
     }
 
     /// Takes a fresh task, claimed.
-    pub(crate) fn next_fresh(&self) -> Option<NonNull<Record>> {
-        if let Some(record) = NonNull::new(self.queues.dedicated.replace(ptr::null()).cast_mut()) {
-            return Some(record);
+    pub(crate) fn next_fresh(&self) -> Option<RunRef> {
+        if let Some(task) = self.queues.dedicated.take() {
+            return Some(task);
         }
         if self.fairness.tick() {
             self.serve_owed();
@@ -490,7 +493,7 @@ impl Worker {
 
     /// Takes a fresh task that the usual order may never reach. Each kind of these tasks has its
     /// turn.
-    pub(in crate::scheduler) fn next_neglected(&self) -> Option<NonNull<Record>> {
+    pub(in crate::scheduler) fn next_neglected(&self) -> Option<RunRef> {
         let turn = self.fairness.turn.get();
         self.fairness.turn.set(turn.wrapping_add(1));
         (0..4).find_map(|i| match turn.wrapping_add(i) % 4 {
@@ -502,30 +505,22 @@ impl Worker {
     }
 
     /// Takes the oldest task of the private deque, which is otherwise served last in, first out.
-    pub(crate) fn next_oldest(&self) -> Option<NonNull<Record>> {
+    pub(crate) fn next_oldest(&self) -> Option<RunRef> {
         let mut oldest = None;
-        self.remote.private.hand_over(1, Portion::ONE, |record| oldest = Some(record));
+        self.remote.private.hand_over(1, Portion::ONE, |task| oldest = Some(task));
         oldest
     }
 
     /// Takes the oldest task of the public deque, which is otherwise served last in, first out.
-    fn next_oldest_public(&self) -> Option<NonNull<Record>> {
-        use crossbeam_deque::Steal;
-        loop {
+    fn next_oldest_public(&self) -> Option<RunRef> {
+        let steal = || {
             point();
-            match self.remote.thief.steal() {
-                Steal::Success(item) => {
-                    if let Some(record) = self.open(item) {
-                        return Some(record);
-                    }
-                }
-                Steal::Retry => std::hint::spin_loop(),
-                Steal::Empty => return None,
-            }
-        }
+            self.remote.thief.steal()
+        };
+        steal_until(steal, |item| self.open(item))
     }
 
-    pub(crate) fn next_public(&self) -> Option<NonNull<Record>> {
+    pub(crate) fn next_public(&self) -> Option<RunRef> {
         point();
         while let Some(item) = self.queues.deque.pop() {
             // No worker is in a hurry to take it.
@@ -539,56 +534,38 @@ impl Worker {
 
     /// Opens an item and returns a fresh task, claimed. A started task is made ready here; a stale
     /// item is released.
-    pub(crate) fn open(&self, item: Item) -> Option<NonNull<Record>> {
-        match item.open() {
-            Runnable::Fresh(record) => {
-                // SAFETY: the item holds a reference.
-                if unsafe { record.as_ref() }.claim() {
-                    return Some(record);
-                }
-                // SAFETY: the stale item's reference, given up.
-                unsafe { release(record, 1) };
-            }
-            Runnable::Started(record) => {
-                // SAFETY: a started task has not ended, and its coroutine is suspended.
-                let task = unsafe { record.as_ref() };
-                let place = task.place.load(Ordering::Relaxed);
-                // SAFETY: its coroutine is suspended and alive, and the item makes it ours.
-                self.adopt(unsafe { &*ptr::with_exposed_provenance::<Fiber>(place) });
-                self.queues.ready.push(record);
+    pub(crate) fn open(&self, item: Item) -> Option<RunRef> {
+        match claimed(item)? {
+            Runnable::Fresh(task) => Some(task),
+            Runnable::Started(task) => {
+                self.adopt(Worker::fiber_of(&task));
+                self.queues.ready.push(task);
+                None
             }
         }
-        None
     }
 
-    pub(crate) fn next_local(&self) -> Option<NonNull<Record>> {
+    pub(crate) fn next_local(&self) -> Option<RunRef> {
         loop {
-            let record = self.queues.local.borrow_mut().pop_front()?;
-            // SAFETY: the queue holds a reference.
-            if unsafe { record.as_ref() }.claim() {
-                return Some(record);
+            let entry = self.queues.local.borrow_mut().pop_front()?;
+            if let Some(task) = claim(entry) {
+                return Some(task);
             }
-            // SAFETY: the queue's reference, which the joiner that claimed the task has left.
-            unsafe { release(record, 1) };
         }
     }
 
-    fn next_injected(&self) -> Option<NonNull<Record>> {
-        use crossbeam_deque::Steal;
+    fn next_injected(&self) -> Option<RunRef> {
         let injector = &self.shared().injector;
-        while !injector.is_empty() {
-            point();
-            match injector.steal_batch_and_pop(&self.queues.deque, 16) {
-                Steal::Success(item) => {
-                    self.announce_arrivals();
-                    if let Some(record) = self.open(item) {
-                        return Some(record);
-                    }
-                }
-                Steal::Retry => std::hint::spin_loop(),
-                Steal::Empty => break,
+        let steal = || {
+            if injector.is_empty() {
+                return Steal::Empty;
             }
-        }
-        None
+            point();
+            injector.steal_batch_and_pop(&self.queues.deque, 16)
+        };
+        steal_until(steal, |item| {
+            self.announce_arrivals();
+            self.open(item)
+        })
     }
 }

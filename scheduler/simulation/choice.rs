@@ -14,21 +14,17 @@ pub(crate) struct Random {
     stream: Stream,
     /// The number of points, out of 65,536, at which a thread is left.
     rate: u16,
-    aside: Option<Aside>,
+    /// Threads are put aside: each stands still at one point for a long time while others make
+    /// progress. A uniform rate of switches does not do that, and some bugs show only then.
+    puts_aside: bool,
+    point: u64,
+    /// For each thread that was put aside, the point from which it may run again. It runs earlier
+    /// if no other thread can.
+    until: Vec<u64>,
 }
 
 /// A thread is put aside at one of this many points.
 const ASIDE: usize = 100;
-
-/// Threads that are put aside: each stands still at one point for a long time while others make
-/// progress. A uniform rate of switches does not do that, and some bugs show only then.
-#[derive(Default)]
-struct Aside {
-    point: u64,
-    /// For each thread, the point from which it may run again. It runs earlier if no other thread
-    /// can.
-    until: Vec<u64>,
-}
 
 /// A point at which another thread could have run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,8 +54,8 @@ impl Chooser {
     pub(crate) fn random(seed: u64) -> Chooser {
         let stream = Stream::new(seed, 0);
         let rate = 1 << (4 + stream.below(12));
-        let aside = (seed % 2 == 1).then(Aside::default);
-        Chooser::Random(Random { stream, rate, aside })
+        let puts_aside = seed % 2 == 1;
+        Chooser::Random(Random { stream, rate, puts_aside, point: 0, until: Vec::new() })
     }
 
     pub(crate) fn planned(plan: Vec<(u64, usize)>) -> Chooser {
@@ -84,7 +80,7 @@ impl Chooser {
     pub(super) fn when_it_must(&mut self, me: usize, others: &Set) -> usize {
         match self {
             Chooser::Random(random) => {
-                random.pass();
+                random.point += 1;
                 random.one_of(others)
             }
             // Round robin, so that no thread starves.
@@ -118,46 +114,28 @@ impl Chooser {
 }
 
 impl Random {
-    /// Counts a point.
-    fn pass(&mut self) {
-        if let Some(aside) = &mut self.aside {
-            aside.point += 1;
-        }
-    }
-
     /// Decides whether another thread runs although `me` could continue.
     fn leaves(&mut self, me: usize) -> bool {
-        self.pass();
-        if let Some(aside) = &mut self.aside
-            && self.stream.below(ASIDE) == 0
-        {
-            aside.put(me, 1 << (4 + self.stream.below(9)));
+        self.point += 1;
+        if self.puts_aside && self.stream.below(ASIDE) == 0 {
+            self.until.resize(self.until.len().max(me + 1), 0);
+            self.until[me] = self.point + (1 << (4 + self.stream.below(9)));
             return true;
         }
         self.stream.happens(self.rate)
     }
 
     fn one_of(&self, others: &Set) -> usize {
-        let is_free = |other: &usize| self.aside.as_ref().is_none_or(|aside| aside.is_free(*other));
-        let free =
-            if self.aside.is_none() { others.len() } else { others.iter().filter(is_free).count() };
+        let is_free =
+            |&other: &usize| self.until.get(other).is_none_or(|&until| until <= self.point);
+        let all_free = self.until.is_empty();
+        let free = if all_free { others.len() } else { others.iter().filter(is_free).count() };
         let one = if free == 0 {
             others.iter().nth(self.stream.below(others.len()))
         } else {
             others.iter().filter(is_free).nth(self.stream.below(free))
         };
         one.expect("the index is below the number of threads")
-    }
-}
-
-impl Aside {
-    fn put(&mut self, thread: usize, points: u64) {
-        self.until.resize(self.until.len().max(thread + 1), 0);
-        self.until[thread] = self.point + points;
-    }
-
-    fn is_free(&self, thread: usize) -> bool {
-        self.until.get(thread).is_none_or(|&until| until <= self.point)
     }
 }
 

@@ -83,6 +83,8 @@ pub(super) struct Flow {
     /// The flow's wait was ended by another thread, not by the clock.
     pub(super) woken: Cell<bool>,
     pub(super) thread: Arc<VirtualThread>,
+    /// The flow runs.
+    runs: Cell<bool>,
     body: Cell<Option<Box<dyn FnOnce()>>>,
     /// The simulation, which picks the flow that runs after the end of this one.
     next_after_end: Cell<Option<*const super::Simulation>>,
@@ -98,6 +100,7 @@ impl Flow {
             woken: Cell::new(false),
             panics: Cell::new(0),
             thread: VirtualThread::new(usize::MAX, None),
+            runs: Cell::new(true),
             body: Cell::new(None),
             next_after_end: Cell::new(None),
         }
@@ -119,6 +122,7 @@ impl Flow {
                 context: unsafe { Context::on_part(bottom, top, top, enter, data) },
                 stack: Some(stack),
                 thread,
+                runs: Cell::new(false),
                 body: Cell::new(Some(body)),
                 next_after_end: Cell::new(Some(simulation)),
                 ..Flow::of_host()
@@ -126,16 +130,18 @@ impl Flow {
         })
     }
 
-    /// Leaves this flow for another one. Returns when a flow is left for this one.
-    ///
-    /// # Safety
-    /// This flow is running, the other one is suspended or new, and both stay alive until then.
-    pub(super) unsafe fn leave_for(&self, other: &Flow) {
+    /// Leaves this flow, which is running, for another one. Returns when a flow is left for this
+    /// one.
+    pub(super) fn leave_for(&self, other: &Flow) {
+        assert!(self.runs.replace(false), "a flow that does not run was left");
+        assert_ne!(other.state.get(), State::Ended, "a flow was continued after its end");
+        other.runs.set(true);
         self.words.set((asm::thread_word(), asm::nesting_word()));
         asm::set_thread_word(ptr::null_mut());
         asm::set_nesting_word(ptr::null_mut());
         self.panics.set(panic_count::exchange(0));
-        // SAFETY: this flow is running, the other one is suspended or new, and both stay alive.
+        // SAFETY: this flow was running. The other one was not, as only one flow runs at a time,
+        // and has not ended, so it is suspended or new. The references keep both.
         unsafe { self.context.switch(&other.context) };
         panic_count::exchange(self.panics.get());
         let (thread, chain) = self.words.get();
@@ -179,9 +185,11 @@ unsafe extern "C" fn enter(data: *mut u8, message: usize) {
     body();
     flow.thread.end();
     let simulation = flow.next_after_end.get().expect("a flow of a thread has its simulation");
-    // SAFETY: the host keeps the simulation until all flows have ended.
-    let next = unsafe { (*simulation).end_of_flow() };
+    // SAFETY: the host keeps the simulation until all flows have ended, and the simulation keeps
+    // the flows.
+    let next = unsafe { &*(*simulation).end_of_flow() };
+    next.runs.set(true);
     // SAFETY: no frame of this flow is used again. The next flow is suspended or new, and stays
     // alive.
-    unsafe { flow.context.leave(&(*next).context) }
+    unsafe { flow.context.leave(&next.context) }
 }

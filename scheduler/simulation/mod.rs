@@ -63,18 +63,20 @@ mod steps;
 mod trace;
 
 pub(crate) use choice::{Choice, Chooser};
-pub(crate) use machine::{Account, Place, Shape, Tally};
+pub use machine::{LostTime, Measured, ThreadTimes};
+pub(crate) use machine::{Machine, Shape};
 pub(crate) use progress::Progress;
 pub(crate) use trace::{Event, Step, Trace};
 
 use crate::retire::overflow::AltStack;
 use crate::scheduler::worker::Worker;
-use crate::shim::{Access, Bug, Controller, Fault, Turn, VirtualThread, install, is_simulated};
+use crate::shim::{
+    Access, Bug, Controller, FAULTS, Fault, Turn, VirtualThread, install, is_simulated,
+};
+use crate::task::outcome::panic_text;
 use flow::{Flow, State};
-use machine::Machine;
 use random::Stream;
 use roster::Roster;
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -82,67 +84,69 @@ use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use steps::Leaves;
 
 /// The number of processors in a run without a machine.
 const PROCESSORS: usize = 4;
 /// The longest time of a chunk of a parallel loop.
 const LONG: Duration = Duration::from_secs(1);
 
-/// How often each fault happens, out of 65,536 opportunities.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct FaultRates {
-    pub(crate) steal: u16,
-    pub(crate) spurious_unpark: u16,
-    pub(crate) stack: u16,
-    pub(crate) allocation: u16,
-    pub(crate) thread: u16,
-    /// The clock jumps by up to a second, at a step.
-    pub(crate) clock: u16,
-    /// A woken thread becomes ready up to a millisecond later.
-    pub(crate) late_wake: u16,
-    /// A thread stalls for up to ten milliseconds, at a step.
-    pub(crate) stall: u16,
-}
-
 /// The configuration of a run.
 pub(crate) struct Config {
     pub(crate) seed: u64,
-    pub(crate) chooser: Chooser,
-    pub(crate) faults: FaultRates,
+    /// Asked unless there is a machine.
+    pub(crate) chooser: RefCell<Chooser>,
+    /// How often each [`Fault`] happens, out of 65,536 opportunities.
+    pub(crate) faults: [u16; FAULTS],
     pub(crate) bug: Option<Bug>,
     /// A run with more steps counts as a livelock.
     pub(crate) most_steps: u64,
     /// A machine model that decides, instead of the chooser, which thread runs and how long each
-    /// step takes.
-    pub(crate) machine: Option<Shape>,
+    /// step takes. The clock is then that of the running thread.
+    pub(crate) machine: Option<RefCell<Machine>>,
     /// Whether the trace keeps a backtrace of each of the last switches.
     pub(crate) keeps_calls: bool,
     /// The progress of the run, to be read by other OS threads.
     pub(crate) progress: Arc<Progress>,
 }
 
-/// The reason why a run did not complete.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// The test has panicked.
-    Panicked(Box<dyn Any + Send>),
-    /// No thread can ever run again, and some have not ended.
+/// Why a run failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The test panicked with this message.
+    Panicked(String),
+    /// A deadlock: no thread can go on, and no timer is set.
     Deadlock,
-    /// The run took more steps than allowed.
+    /// The run took as many steps as it [may](crate::sim::Options::most_steps).
     TooManySteps,
-    /// The plan does not fit this run.
-    Misfit,
+    /// The run does not follow its schedule. The program has changed, or depends on something that
+    /// no seed decides, such as real time or the order of a `HashMap`.
+    Another,
 }
 
 /// The result of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Run {
+    /// A hash of the run's events: which thread did what, where and when. It is the same for the
+    /// same program and seed.
+    pub trace_hash: u64,
+    /// The number of steps.
+    pub steps: u64,
+    /// How often a [fault](crate::sim::Faults) happened.
+    pub faults: u64,
+    /// How long the run took on its own clock.
+    pub time: Duration,
+    /// The number of virtual threads: the test's own, the workers, the threads for blocking calls,
+    /// and the threads that the test started. All of them have ended, unless the run failed.
+    pub threads: usize,
+}
+
+/// All about a run.
 pub(crate) struct Report {
-    pub(crate) failure: Option<Failure>,
+    pub(crate) failure: Option<Reason>,
     pub(crate) trace: Trace,
-    pub(crate) steps: u64,
-    /// The number of faults that were injected.
-    pub(crate) faults: u64,
-    pub(crate) time: Duration,
+    pub(crate) run: Run,
     /// The names of the virtual threads.
     pub(crate) names: Vec<String>,
     /// The test function has returned. Other threads may not have ended.
@@ -152,27 +156,21 @@ pub(crate) struct Report {
     /// The choices that the run offered, if the chooser keeps them.
     pub(crate) choices: Vec<Choice>,
     /// How the time was spent, if the run had a machine.
-    pub(crate) tally: Option<Tally>,
+    pub(crate) measured: Option<Measured>,
 }
 
 /// A run. See the module's documentation.
 pub(crate) struct Simulation {
+    config: Config,
     host: Flow,
     roster: Roster,
-    chooser: RefCell<Chooser>,
     /// The random numbers of the program.
     randomness: Stream,
     faults: Stream,
-    rates: FaultRates,
-    bug: Option<Bug>,
     /// The number of faults that were injected.
     happened: Cell<u64>,
     clock: Cell<Duration>,
-    /// With a machine, the clock is that of the running thread, and the chooser is not asked.
-    machine: Option<RefCell<Machine>>,
     steps: Cell<u64>,
-    most_steps: u64,
-    progress: Arc<Progress>,
     /// The number of consecutive turns in which the running thread gave way and no other thread was
     /// ready.
     alone: Cell<u32>,
@@ -180,7 +178,7 @@ pub(crate) struct Simulation {
     /// The waits that threads have described.
     waits: RefCell<BTreeMap<u64, Wait>>,
     trace: RefCell<Trace>,
-    failure: RefCell<Option<Failure>>,
+    failure: RefCell<Option<Reason>>,
     /// After a failure: the descriptions of the waits.
     left: RefCell<Vec<String>>,
 }
@@ -213,60 +211,56 @@ impl Simulation {
         let simulation = Rc::new(Simulation {
             host: Flow::of_host(),
             roster: Roster::new(),
-            chooser: RefCell::new(config.chooser),
             randomness: Stream::new(config.seed, 1),
             faults: Stream::new(config.seed, 2),
-            rates: config.faults,
-            bug: config.bug,
             happened: Cell::new(0),
             clock: Cell::new(Duration::ZERO),
-            machine: config.machine.map(|shape| RefCell::new(Machine::new(shape))),
             steps: Cell::new(0),
-            most_steps: config.most_steps,
-            progress: config.progress,
             alone: Cell::new(0),
             numbers: RefCell::default(),
             waits: RefCell::default(),
             trace: RefCell::new(Trace::new(config.keeps_calls)),
             failure: RefCell::new(None),
             left: RefCell::default(),
+            config,
         });
-        simulation.progress.begin();
+        simulation.config.progress.begin();
         // One alternate signal stack for all workers, because it belongs to the OS thread.
         let _alternate = AltStack::install().ok();
         let weak = Rc::downgrade(&simulation);
         let body = move || {
             if let Err(payload) = catch_unwind(AssertUnwindSafe(test)) {
                 let simulation = weak.upgrade().expect("the host keeps it");
-                simulation.fail(Failure::Panicked(payload));
+                let text = panic_text(&payload).to_owned();
+                // The payload may be anything. It is leaked, as is the rest of the run.
+                std::mem::forget(payload);
+                simulation.fail(Reason::Panicked(text));
             }
         };
         let first = simulation.add(Some("test".to_owned()), Box::new(body));
         let flow = simulation.roster.flow(first);
         install(Some(Rc::clone(&simulation) as Rc<dyn Controller>));
-        // SAFETY: the host is running, and the flow is new. Both are alive until the end of the
-        // run.
-        unsafe { simulation.host.leave_for(&flow) };
+        simulation.host.leave_for(&flow);
         drop(flow);
         install(None);
         simulation.report()
     }
 
     fn report(self: Rc<Self>) -> Report {
-        let flows = self.roster.take_all();
+        let flows = self.roster.flows.take();
         let mut failure = self.failure.take();
-        if self.chooser.borrow().is_misfit(failure.is_none()) {
-            failure = Some(Failure::Misfit);
+        if self.config.chooser.borrow().is_misfit(failure.is_none()) {
+            failure = Some(Reason::Another);
         }
         // A thread that has panicked is left out: the failure reports it.
-        let panicked = matches!(failure, Some(Failure::Panicked(_))).then(|| self.roster.running());
+        let panicked = matches!(failure, Some(Reason::Panicked(_))).then(|| self.roster.running());
         let left = flows
             .iter()
             .enumerate()
             .filter(|&(index, flow)| flow.state.get() != State::Ended && Some(index) != panicked);
         let left = left.map(|(_, flow)| flow.describe());
         let left = self.left.take().into_iter().chain(left).collect();
-        let names = flows.iter().map(|flow| flow.name()).collect();
+        let names: Vec<_> = flows.iter().map(|flow| flow.name()).collect();
         let told = self.waits.borrow();
         debug_assert!(failure.is_some() || told.is_empty(), "a wait is left after a complete run");
         drop(told);
@@ -279,20 +273,21 @@ impl Simulation {
                 Err(flow) => std::mem::forget(flow),
             }
         }
-        let ended = self.machine.as_ref().filter(|_| failure.is_none());
-        let time = ended.map_or(self.clock.get(), |machine| machine.borrow().end());
-        Report {
-            failure,
-            trace: self.trace.take(),
+        let machine = self.config.machine.as_ref();
+        let ended = machine.filter(|_| failure.is_none());
+        let trace = self.trace.take();
+        let run = Run {
+            trace_hash: trace.hash,
             steps: self.steps.get(),
             faults: self.happened.get(),
-            time,
-            names,
-            returned,
-            left,
-            choices: self.chooser.borrow_mut().take_choices(),
-            tally: self.machine.as_ref().map(|machine| machine.borrow().tally()),
-        }
+            time: ended.map_or(self.clock.get(), |machine| {
+                Duration::from_nanos(machine.borrow().latest())
+            }),
+            threads: names.len(),
+        };
+        let measured = machine.map(|machine| machine.borrow().measured(run, &names));
+        let choices = self.config.chooser.borrow_mut().take_choices();
+        Report { failure, trace, run, names, returned, left, choices, measured }
     }
 
     /// Stores the descriptions of the waits, before the stacks of the waiting threads are
@@ -300,7 +295,7 @@ impl Simulation {
     fn remember_waits(&self) {
         // A description may read atomics, which must not lead to another choice.
         let controller = install(None);
-        let (waits, flows) = (self.waits.borrow(), self.roster.all());
+        let (waits, flows) = (self.waits.borrow(), self.roster.flows.borrow());
         let texts = waits
             .values()
             .map(|wait| format!("{}: {}", flows[wait.flow].name(), (wait.describe)()));
@@ -309,22 +304,21 @@ impl Simulation {
     }
 
     fn add(&self, name: Option<String>, body: Box<dyn FnOnce()>) -> usize {
-        let number = self.roster.all().len();
+        let number = self.roster.flows.borrow().len();
         let flow = Flow::new(VirtualThread::new(number, name), body, self);
-        self.progress.add(flow.name());
-        if let Some(machine) = &self.machine {
+        self.config.progress.add(flow.name());
+        if let Some(machine) = &self.config.machine {
             machine.borrow_mut().add(number, (number > 0).then(|| self.roster.running()));
         }
         self.roster.add(flow)
     }
 
     /// Ends the run with a failure. No virtual thread is resumed.
-    fn fail(&self, failure: Failure) -> ! {
+    fn fail(&self, failure: Reason) -> ! {
         self.failure.borrow_mut().get_or_insert(failure);
         self.remember_waits();
         let me = self.roster.flow(self.roster.running());
-        // SAFETY: `me` is the running flow, and the host is suspended. Both are alive.
-        unsafe { me.leave_for(&self.host) };
+        me.leave_for(&self.host);
         unreachable!("a thread was resumed after the run had failed");
     }
 }
@@ -333,36 +327,40 @@ impl Controller for Simulation {
     fn point(&self, place: &'static Location<'static>) {
         // A panicking thread may be formatting its message: see `panic_count`.
         if !std::thread::panicking() {
-            self.step(Leaves::Freely, place);
+            self.step(Step::Preempted, place);
         }
     }
 
     fn access(&self, access: Access, address: usize, place: &'static Location<'static>) {
         self.point(place);
-        self.takes_time(access, address, place);
+        if let Some(machine) = &self.config.machine {
+            let (mut machine, me) = (machine.borrow_mut(), self.roster.running());
+            machine.access(me, access, address, place);
+            self.clock.set(machine.clock(me));
+        }
     }
 
     fn charge(&self, access: Access, address: usize, place: &'static Location<'static>) {
-        if self.machine.is_some() {
+        if self.config.machine.is_some() {
             self.access(access, address, place);
         }
     }
 
     fn give_way(&self, turn: Turn, place: &'static Location<'static>) {
-        if let Some(machine) = &self.machine {
+        if let Some(machine) = &self.config.machine {
             machine.borrow_mut().turns(self.roster.running(), turn);
         }
-        self.step(Leaves::GivesWay, place);
+        self.step(Step::GaveWay, place);
     }
 
     fn wait(&self, on: usize, until: Option<Duration>, place: &'static Location<'static>) -> bool {
         let me = self.roster.flow(self.roster.running());
         me.woken.set(false);
         self.roster.set(self.roster.running(), State::Waiting { on, until, place });
-        if let Some(machine) = &self.machine {
+        if let Some(machine) = &self.config.machine {
             machine.borrow_mut().sleeps(self.roster.running(), until);
         }
-        self.step(Leaves::Blocked, place);
+        self.step(Step::Waits, place);
         me.woken.get()
     }
 
@@ -384,7 +382,7 @@ impl Controller for Simulation {
 
     fn computed(&self, items: usize) {
         // With a machine, the program states its computing time by `sim::compute`.
-        if self.machine.is_none() {
+        if self.config.machine.is_none() {
             // The time per item differs at each call. With one short time, a loop that makes its
             // next chunk longer when this one was short would never come to the end of a chunk.
             let each = 1 << (self.randomness.next() % 13);
@@ -394,7 +392,7 @@ impl Controller for Simulation {
     }
 
     fn compute(&self, time: Duration, place: &'static Location<'static>) {
-        match &self.machine {
+        match &self.config.machine {
             Some(machine) => {
                 let me = self.roster.running();
                 let mut left = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -414,17 +412,17 @@ impl Controller for Simulation {
     }
 
     fn searches(&self, begins: bool) {
-        if let Some(machine) = &self.machine {
+        if let Some(machine) = &self.config.machine {
             machine.borrow_mut().searches(self.roster.running(), begins);
         }
     }
 
     fn processors(&self) -> usize {
-        self.machine.as_ref().map_or(PROCESSORS, |machine| machine.borrow().cores())
+        self.config.machine.as_ref().map_or(PROCESSORS, |machine| machine.borrow().shape.cores)
     }
 
     fn spins(&self) -> u32 {
-        if self.machine.is_some() { machine::SPINS } else { 0 }
+        if self.config.machine.is_some() { machine::SPINS } else { 0 }
     }
 
     fn random(&self) -> u64 {
@@ -432,18 +430,11 @@ impl Controller for Simulation {
     }
 
     fn fault(&self, fault: Fault) -> bool {
-        let rate = match fault {
-            Fault::Steal => self.rates.steal,
-            Fault::SpuriousUnpark => self.rates.spurious_unpark,
-            Fault::Stack => self.rates.stack,
-            Fault::Allocation => self.rates.allocation,
-            Fault::Thread => self.rates.thread,
-        };
-        self.goes_wrong(rate)
+        self.goes_wrong(fault)
     }
 
     fn has(&self, bug: Bug) -> bool {
-        self.bug == Some(bug)
+        self.config.bug == Some(bug)
     }
 
     fn numbers(&self, key: usize, count: u64) -> u64 {
@@ -465,11 +456,11 @@ impl Controller for Simulation {
     }
 
     fn current(&self) -> Arc<VirtualThread> {
-        Arc::clone(&self.roster.all()[self.roster.running()].thread)
+        Arc::clone(&self.roster.flows.borrow()[self.roster.running()].thread)
     }
 
     fn spawn(&self, name: Option<String>, body: Box<dyn FnOnce()>) -> Arc<VirtualThread> {
         let index = self.add(name, body);
-        Arc::clone(&self.roster.all()[index].thread)
+        Arc::clone(&self.roster.flows.borrow()[index].thread)
     }
 }

@@ -15,12 +15,9 @@
 //! [point](crate::shim::point). A hook or a message that waits or gives way itself cannot be
 //! simulated.
 
-#[cfg(panic = "unwind")]
 use std::cell::Cell;
-#[cfg(panic = "unwind")]
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-#[cfg(panic = "unwind")]
 thread_local! {
     /// The address of this thread's count, once it has been found.
     static COUNT: Cell<Option<*mut usize>> = const { Cell::new(None) };
@@ -30,9 +27,8 @@ thread_local! {
 ///
 /// # Panics
 /// If the count cannot be found.
-#[cfg(panic = "unwind")]
 pub(super) fn find() {
-    if COUNT.get().is_some() {
+    if cfg!(panic = "abort") || COUNT.get().is_some() {
         return;
     }
     let words = thread_local_words();
@@ -70,7 +66,6 @@ pub(super) fn find() {
 
 /// Panics three deep: each panic happens in a destructor that the one before has called. Calls
 /// `look` with the number of panics in progress, at the beginning and at the end of each.
-#[cfg(panic = "unwind")]
 fn nest_panics(depth: usize, look: &mut dyn FnMut(usize)) {
     struct Inside<'a>(usize, &'a mut dyn FnMut(usize));
     impl Drop for Inside<'_> {
@@ -91,7 +86,6 @@ fn nest_panics(depth: usize, look: &mut dyn FnMut(usize)) {
 }
 
 /// Returns the words of all thread-locals of the program and of its loaded libraries.
-#[cfg(panic = "unwind")]
 fn thread_local_words() -> Vec<*mut usize> {
     unsafe extern "C" fn add(
         info: *mut libc::dl_phdr_info,
@@ -125,21 +119,11 @@ fn thread_local_words() -> Vec<*mut usize> {
 }
 
 /// Sets this thread's number of panics in progress to `count`, and returns the number before.
-#[cfg(panic = "unwind")]
 pub(super) fn exchange(count: usize) -> usize {
-    let word = COUNT.get().expect("found when the simulation began");
+    // If a panic ends the process, there is nothing to count.
+    let Some(word) = COUNT.get() else { return count };
     // SAFETY: the word is an aligned thread-local of this thread, which is alive. `std` reads and
     // writes it only in calls on this thread, all of which have returned. The caller exchanges the
     // stack too, so the count is again the one that `std` has counted for that stack.
     unsafe { word.replace(count) }
-}
-
-/// A panic ends the process, so there is nothing to count.
-#[cfg(not(panic = "unwind"))]
-pub(super) fn find() {}
-
-/// A panic ends the process, so there is nothing to count.
-#[cfg(not(panic = "unwind"))]
-pub(super) fn exchange(count: usize) -> usize {
-    count
 }

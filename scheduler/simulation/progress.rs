@@ -31,9 +31,7 @@ impl Progress {
     /// Notes a step of the running thread.
     pub(super) fn step(&self, place: &'static Location<'static>) {
         let task = Worker::current().and_then(Worker::task);
-        // SAFETY: this is the running task, so its record is alive.
-        let spawned_at =
-            task.map_or(ptr::null(), |task| ptr::from_ref(unsafe { task.as_ref() }.spawned_at));
+        let spawned_at = task.map_or(ptr::null(), |task| ptr::from_ref(task.spawned_at));
         self.task.store(spawned_at.cast_mut(), Ordering::Relaxed);
         self.place.store(ptr::from_ref(place).cast_mut(), Ordering::Relaxed);
         // Not an atomic update: only this thread writes the number.

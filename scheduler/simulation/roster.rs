@@ -8,17 +8,18 @@
 
 use super::flow::{Flow, State};
 use super::set::Set;
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// See the module's documentation.
+#[derive(Default)]
 pub(super) struct Roster {
-    flows: RefCell<Vec<Rc<Flow>>>,
+    pub(super) flows: RefCell<Vec<Rc<Flow>>>,
     running: Cell<usize>,
     /// The ready threads, without the running one.
-    others: RefCell<Set>,
+    pub(super) others: RefCell<Set>,
     /// The waiting threads, as pairs of the word waited for and the thread.
     waiting: RefCell<BTreeSet<(usize, usize)>>,
     /// No thread is due before this time. It may be too early, because a wake-up does not update
@@ -28,25 +29,11 @@ pub(super) struct Roster {
 
 impl Roster {
     pub(super) fn new() -> Roster {
-        Roster {
-            flows: RefCell::default(),
-            running: Cell::new(0),
-            others: RefCell::default(),
-            waiting: RefCell::default(),
-            due: Cell::new(Duration::MAX),
-        }
+        Roster { due: Cell::new(Duration::MAX), ..Roster::default() }
     }
 
     pub(super) fn running(&self) -> usize {
         self.running.get()
-    }
-
-    pub(super) fn all(&self) -> Ref<'_, Vec<Rc<Flow>>> {
-        self.flows.borrow()
-    }
-
-    pub(super) fn take_all(&self) -> Vec<Rc<Flow>> {
-        self.flows.take()
     }
 
     pub(super) fn flow(&self, index: usize) -> Rc<Flow> {
@@ -77,11 +64,6 @@ impl Roster {
             State::Ready | State::Late { .. } | State::Ended => {}
         }
         self.due.set(state.until().map_or(self.due.get(), |until| until.min(self.due.get())));
-    }
-
-    /// Returns the ready threads, without the running one.
-    pub(super) fn others(&self) -> Ref<'_, Set> {
-        self.others.borrow()
     }
 
     /// Returns whether the running thread is ready.

@@ -2,8 +2,8 @@
 
 use super::flow::{Flow, State};
 use super::machine::{Machine, Next};
-use super::{Event, Failure, Simulation, Step};
-use crate::shim::Access;
+use super::{Event, Reason, Simulation, Step};
+use crate::shim::Fault;
 use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
@@ -19,46 +19,22 @@ const JUMP: Duration = Duration::from_secs(1);
 const LATE: Duration = Duration::from_millis(1);
 const STALL: Duration = Duration::from_millis(10);
 
-/// How the running thread comes to a step.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Leaves {
-    /// The thread can continue.
-    Freely,
-    /// The thread gives way to another one, if one is ready.
-    GivesWay,
-    /// The thread waits.
-    Blocked,
-    /// A fault stalls the thread.
-    Stalled,
-}
-
-impl Leaves {
-    fn step(self) -> Step {
-        match self {
-            Leaves::Freely => Step::Preempted,
-            Leaves::GivesWay => Step::GaveWay,
-            Leaves::Blocked => Step::Waits,
-            Leaves::Stalled => Step::Stalled,
-        }
-    }
-}
-
 impl Simulation {
     /// Makes the threads ready that are due. If no other thread is ready, and the running thread is
     /// to be left, moves the clock to the earliest time at which a thread is due. If the running
     /// thread gives way, the clock moves by a turn instead, which doubles in length at each
     /// consecutive turn. It moves no further than that time, but at least by one plain turn.
-    fn see_to_clock(&self, leaves: Leaves) {
+    fn see_to_clock(&self, leaves: Step) {
         let now = self.clock.get();
         self.roster.wake_due(now);
-        if leaves == Leaves::Freely {
+        if leaves == Step::Preempted {
             return;
         }
-        if !self.roster.others().is_empty() {
+        if !self.roster.others.borrow().is_empty() {
             return self.alone.set(0);
         }
         let due = self.roster.first_due();
-        let later = if leaves == Leaves::GivesWay {
+        let later = if leaves == Step::GaveWay {
             let turns = self.alone.get();
             self.alone.set(turns + 1);
             let later = now + TURN * (1 << turns.min(20));
@@ -71,105 +47,88 @@ impl Simulation {
             self.clock.set(later);
             self.roster.wake_due(later);
         }
-        if leaves != Leaves::GivesWay {
+        if leaves != Step::GaveWay {
             self.roster.readmit();
         }
     }
 
-    /// Decides, at this rate, whether a fault happens now.
-    pub(super) fn goes_wrong(&self, rate: u16) -> bool {
+    /// Decides, at its rate, whether a fault happens now.
+    pub(super) fn goes_wrong(&self, fault: Fault) -> bool {
+        let rate = self.config.faults[fault as usize];
         let happens = rate > 0 && self.faults.happens(rate);
         self.happened.set(self.happened.get() + u64::from(happens));
         happens
     }
 
-    /// Decides, at this rate, whether a delay happens now, and returns its length.
-    pub(super) fn delay(&self, rate: u16, longest: Duration) -> Option<Duration> {
-        let happens = self.goes_wrong(rate);
+    /// Decides whether a fault that is a delay happens now, and returns its length.
+    pub(super) fn delay(&self, fault: Fault, longest: Duration) -> Option<Duration> {
+        let happens = self.goes_wrong(fault);
         happens.then(|| Duration::from_nanos(self.faults.next() % longest.as_nanos() as u64))
     }
 
     /// Takes a step: runs the next thread. Returns when the calling thread runs again.
-    pub(super) fn step(&self, leaves: Leaves, place: &'static Location<'static>) {
+    pub(super) fn step(&self, leaves: Step, place: &'static Location<'static>) {
         let steps = self.steps.get() + 1;
         self.steps.set(steps);
-        self.progress.step(place);
-        if steps > self.most_steps {
-            self.fail(Failure::TooManySteps);
+        self.config.progress.step(place);
+        if steps > self.config.most_steps {
+            self.fail(Reason::TooManySteps);
         }
-        match &self.machine {
+        match &self.config.machine {
             Some(machine) => self.step_of_machine(machine, leaves, place),
             None => self.step_by_choice(leaves, place),
         }
     }
 
-    fn step_by_choice(&self, leaves: Leaves, place: &'static Location<'static>) {
-        let takes = if leaves == Leaves::GivesWay { TURN } else { STEP };
+    fn step_by_choice(&self, leaves: Step, place: &'static Location<'static>) {
+        let takes = if leaves == Step::GaveWay { TURN } else { STEP };
         self.clock.set(self.clock.get() + takes);
-        if let Some(jump) = self.delay(self.rates.clock, JUMP) {
+        if let Some(jump) = self.delay(Fault::Clock, JUMP) {
             self.clock.set(self.clock.get() + jump);
         }
         let me = self.roster.running();
         let mut leaves = leaves;
-        if leaves != Leaves::Blocked
-            && let Some(stall) = self.delay(self.rates.stall, STALL)
+        if leaves != Step::Waits
+            && let Some(stall) = self.delay(Fault::Stall, STALL)
         {
             self.roster.set(me, State::Late { at: self.clock.get() + stall });
-            leaves = Leaves::Stalled;
+            leaves = Step::Stalled;
         }
         self.see_to_clock(leaves);
-        let others = self.roster.others();
+        let others = self.roster.others.borrow();
         let next = match leaves {
-            Leaves::Freely if others.is_empty() => me,
-            Leaves::Freely => self.chooser.borrow_mut().at_point(me, &others),
-            _ if others.is_empty() && leaves == Leaves::GivesWay => me,
+            Step::Preempted if others.is_empty() => me,
+            Step::Preempted => self.config.chooser.borrow_mut().at_point(me, &others),
+            _ if others.is_empty() && leaves == Step::GaveWay => me,
             _ if others.is_empty() => {
-                self.trace.borrow_mut().add(self.event(me, Step::Stuck, place));
                 drop(others);
-                self.fail(Failure::Deadlock)
+                self.is_stuck(place)
             }
-            _ => self.chooser.borrow_mut().when_it_must(me, &others),
+            _ => self.config.chooser.borrow_mut().when_it_must(me, &others),
         };
         drop(others);
-        if self.chooser.borrow().is_misfit(false) {
-            self.fail(Failure::Misfit);
+        if self.config.chooser.borrow().is_misfit(false) {
+            self.fail(Reason::Another);
         }
-        if next == me {
-            if leaves != Leaves::Freely {
-                self.roster.runs(me);
-            }
-            self.trace.borrow_mut().pass(me, place);
-            return;
-        }
-        self.trace.borrow_mut().add(self.event(next, leaves.step(), place));
-        self.go_on_with(me, next);
+        self.go_on_with(next, leaves, place);
     }
 
     /// Runs the thread with the earliest clock.
     fn step_of_machine(
         &self,
         machine: &RefCell<Machine>,
-        leaves: Leaves,
+        leaves: Step,
         place: &'static Location<'static>,
     ) {
         let me = self.roster.running();
-        let keeps_core = leaves == Leaves::Freely && !machine.borrow_mut().ends_slice(me);
-        let Some(next) = self.next_of_machine(machine, me) else {
-            self.trace.borrow_mut().add(self.event(me, Step::Stuck, place));
-            self.fail(Failure::Deadlock)
-        };
+        let keeps_core = leaves == Step::Preempted && !machine.borrow_mut().ends_slice(me);
+        let Some(next) = self.next_of_machine(machine, me) else { self.is_stuck(place) };
         if next == me && keeps_core {
             self.trace.borrow_mut().pass(me, place);
             return;
         }
         machine.borrow_mut().switch(me, next);
-        if next == me {
-            self.roster.runs(me);
-            self.trace.borrow_mut().pass(me, place);
-            return;
-        }
-        self.trace.borrow_mut().add(self.event(next, leaves.step(), place));
-        self.go_on_with(me, next);
+        self.go_on_with(next, leaves, place);
     }
 
     /// Returns the thread that runs next on the machine, and sets the clock to its time. That may
@@ -188,48 +147,42 @@ impl Simulation {
         }
     }
 
-    /// Charges the running thread for an access, if there is a machine.
-    pub(super) fn takes_time(
-        &self,
-        access: Access,
-        address: usize,
-        place: &'static Location<'static>,
-    ) {
-        if let Some(machine) = &self.machine {
-            let (mut machine, me) = (machine.borrow_mut(), self.roster.running());
-            machine.access(me, access, address, place);
-            self.clock.set(machine.clock(me));
-        }
-    }
-
     /// The state of a thread that the running thread has just woken.
     pub(super) fn after_wake(&self, woken: usize) -> State {
-        if let Some(machine) = &self.machine {
+        if let Some(machine) = &self.config.machine {
             return State::Late { at: machine.borrow_mut().wakes(self.roster.running(), woken) };
         }
-        let late = self.delay(self.rates.late_wake, LATE);
+        let late = self.delay(Fault::LateWake, LATE);
         late.map_or(State::Ready, |delay| State::Late { at: self.clock.get() + delay })
     }
 
-    fn event(&self, next: usize, step: Step, place: &'static Location<'static>) -> Event {
-        Event {
-            time: self.clock.get(),
-            from: self.roster.running(),
-            step,
-            place,
-            to: next,
-            calls: None,
-        }
+    /// Adds the switch to `next` to the trace.
+    fn note(&self, next: usize, step: Step, place: &'static Location<'static>) {
+        let (time, from) = (self.clock.get(), self.roster.running());
+        self.trace.borrow_mut().add(Event { time, from, step, place, to: next, calls: None });
     }
 
-    /// Switches from the running thread `me` to `next`.
-    pub(super) fn go_on_with(&self, me: usize, next: usize) {
-        let (me, next_flow) = (self.roster.flow(me), self.roster.flow(next));
+    fn is_stuck(&self, place: &'static Location<'static>) -> ! {
+        self.note(self.roster.running(), Step::Stuck, place);
+        self.fail(Reason::Deadlock)
+    }
+
+    /// Switches from the running thread to `next`, which may be the same.
+    fn go_on_with(&self, next: usize, leaves: Step, place: &'static Location<'static>) {
+        let running = self.roster.running();
+        if next == running {
+            // A thread that was not left is in no list.
+            if leaves != Step::Preempted || self.config.machine.is_some() {
+                self.roster.runs(running);
+            }
+            self.trace.borrow_mut().pass(running, place);
+            return;
+        }
+        self.note(next, leaves, place);
+        let (me, next_flow) = (self.roster.flow(running), self.roster.flow(next));
         self.roster.runs(next);
-        self.progress.switch(next);
-        // SAFETY: `me` is running, and `next` is ready, so it is suspended or new. The roster keeps
-        // both.
-        unsafe { me.leave_for(&next_flow) };
+        self.config.progress.switch(next);
+        me.leave_for(&next_flow);
     }
 
     /// Ends the running flow, and returns the flow that runs next: another thread, or the host.
@@ -240,7 +193,7 @@ impl Simulation {
         if self.roster.have_all_ended() {
             return &raw const self.host;
         }
-        let next = match &self.machine {
+        let next = match &self.config.machine {
             Some(machine) => {
                 machine.borrow_mut().ends(me);
                 let next = self.next_of_machine(machine, me);
@@ -248,20 +201,21 @@ impl Simulation {
             }
             None => {
                 self.alone.set(0);
-                self.see_to_clock(Leaves::Blocked);
-                let others = self.roster.others();
-                (!others.is_empty()).then(|| self.chooser.borrow_mut().when_it_must(me, &others))
+                self.see_to_clock(Step::Waits);
+                let others = self.roster.others.borrow();
+                (!others.is_empty())
+                    .then(|| self.config.chooser.borrow_mut().when_it_must(me, &others))
             }
         };
         let Some(next) = next else {
-            self.failure.borrow_mut().get_or_insert(Failure::Deadlock);
+            self.failure.borrow_mut().get_or_insert(Reason::Deadlock);
             self.remember_waits();
             return &raw const self.host;
         };
         let place = Location::caller();
-        self.trace.borrow_mut().add(self.event(next, Step::Ended, place));
+        self.note(next, Step::Ended, place);
         self.roster.runs(next);
-        self.progress.switch(next);
-        Rc::as_ptr(&self.roster.all()[next])
+        self.config.progress.switch(next);
+        Rc::as_ptr(&self.roster.flows.borrow()[next])
     }
 }

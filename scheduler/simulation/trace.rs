@@ -36,10 +36,12 @@ pub(crate) struct Event {
 /// See the module's documentation.
 #[derive(Default)]
 pub(crate) struct Trace {
-    events: VecDeque<Event>,
+    /// The last switches.
+    pub(crate) events: VecDeque<Event>,
     keeps_calls: bool,
-    /// FNV-1a over words.
-    hash: u64,
+    /// A hash of all steps (FNV-1a over words). Runs with the same steps at the same places and
+    /// times have the same hash.
+    pub(crate) hash: u64,
 }
 
 impl Trace {
@@ -66,16 +68,5 @@ impl Trace {
         }
         event.calls = self.keeps_calls.then(Backtrace::force_capture);
         self.events.push_back(event);
-    }
-
-    /// Returns the hash of all steps. Runs with the same steps at the same places and times have
-    /// the same hash.
-    pub(crate) fn hash(&self) -> u64 {
-        self.hash
-    }
-
-    /// Returns the last switches.
-    pub(crate) fn events(&self) -> impl Iterator<Item = &Event> {
-        self.events.iter()
     }
 }

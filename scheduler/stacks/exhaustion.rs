@@ -1,139 +1,180 @@
 //! Stack exhaustion: what the workers do when no stack can be had.
 //!
-//! A worker that cannot get a stack for a fresh task is *starving*. While no worker starves,
-//! nothing in this module runs; the only cost is a load of `pressure` when a worker has nothing
-//! else to do.
+//! A worker that cannot get a stack for a fresh task is *starving*, until it gets one or has no
+//! fresh task left. While no worker starves, nothing in this module runs; the only cost is a load
+//! of `pressure` when a worker has nothing else to do.
 //!
 //! # Measures, in order
 //!
 //! 1. **Ready coroutines go on**, and loops that have a stack go on taking fresh tasks. So a task
 //!    waits until another has ended, and nothing is lost.
 //! 2. **Warm stacks go back** (`relieve`, `rest`). Under pressure every worker that comes to its
-//!    main coroutine gives up its pool. So does the starving worker, whose pool may be of another
-//!    class. Loops that end pass through the main coroutine. A worker that has given anything back
-//!    wakes the starving workers.
+//!    main coroutine, or is blocked, gives up its pool. So does the starving worker, whose pool may
+//!    be of another class. Loops that end pass through the main coroutine. A worker that has given
+//!    anything back wakes the others.
 //! 3. **Fresh tasks go to the injector**, where every worker finds them. A starving worker naps,
 //!    for at most 16 ms at a time, since memory may come free without notice.
-//! 4. **A fresh task runs as a guest** on the stack of a coroutine that waits for it. The guest's
-//!    frames lie below the frames of the waiter, its *host*. The host cannot go on before the guest
-//!    has ended, as it waits for that very task or for one that ends after it. A cancel would wake
-//!    the host; meanwhile a shield in its wait word holds the cancel back. The guest is a coroutine
-//!    of its own and may wait like any other. It needs at least 12 KiB and a quarter of the stack
-//!    ([`FiberOf::has_room_for_guest`]). A task that asked for a larger stack, or that may migrate,
-//!    cannot be a guest.
-//! 5. **A task fails** if nothing else helps: see below.
+//! 4. **An awaited task exceeds `max_stacks`.** A task is *awaited* while another one waits for its
+//!    end, or for the end of a task or scope above it. If it only queued, a program of nested waits
+//!    deeper than the limit would stop. So it may have an *extra* stack, in the name of that wait.
+//! 5. **An awaited task fails** with [`Failure::NoStack`] if the kernel refuses the memory.
 //!
-//! # Stopping all workers, and deadlocks
+//! # Extra stacks
 //!
-//! A worker that starves, or that idles under pressure, notes itself in the ledger as resting
-//! before it lies down. Before it does anything else, it removes the note, under the same lock.
-//! Suppose a worker holds the lock, finds all workers noted, and finds no order that its worker has
-//! not got up for yet. Then no task runs, and the task tree does not change except by foreign
-//! threads (spawn, unpark, cancel, drop of a handle). The last worker to note itself examines all
-//! tasks (deadlock.rs). It looks for hosts on any worker and leaves orders for the guests. If it
-//! finds none, it declares a deadlock if all of the following hold:
+//! An extra stack runs one task and no loop. Then it goes straight back to the runtime's memory and
+//! not to a pool, where any task could get it. A wait has at most one extra stack at a time. The
+//! *ledger* has an entry for each, and
 //!
-//! * A last attempt to get a stack failed. If memory or mappings are short, attempts must have
-//!   failed for 200 ms, as other programs may free some.
-//! * Every coroutine of the runtime either is parked in a wait for a task of this runtime (the end
-//!   of a scope, a join, block_on), or is kept waiting by an isolation (wait/isolation.rs) until
-//!   such a wait ends. A park does not count, nor does a call of `blocking`, a wait for a task of
-//!   another runtime or for a primitive (a mutex, an event, ...), or a worker that is blocked in
-//!   the middle of an unwinding: others may end all of these.
-//! * A fresh task is among the tasks waited for, or below one of them, and some worker might run
-//!   it. A task that every worker keeps waiting may find a stack later.
+//! ```text
+//! stacks <= max_stacks + entries
+//! ```
 //!
-//! Then this fresh task ends with [`Failure::NoStack`], which wakes its waiter. Only one task fails
-//! at a time, since the waiter that goes on frees a stack, or runs the other tasks.
+//! holds always: all other stacks are taken only below the limit. A waiter has a stack itself, and
+//! waits for something below it. So from a stack within the limit there is at most one chain of
+//! extra stacks, whose tasks wait for each other, and which is no longer than the waits are nested.
+//! A scope with ten thousand tasks that sleep has one extra stack. There are two exceptions. If a
+//! wait is cancelled while the task on the extra stack goes on, the stack stays in use, and the
+//! waiter may end and leave its own stack to others. And a task tells its waiter of its end before
+//! it leaves its stack: if its thread is not scheduled then, the next wait may have a stack already.
 //!
-//! Two cases are not detected, and wait for ever like any deadlock: tasks that wait for each other
-//! in a ring; and a coroutine that parks, or waits for a primitive, and would be woken only by a
-//! task that has no stack. One case is taken for a deadlock although a foreign thread could end it:
-//! joins that the thread would cancel by dropping their tasks' handles.
+//! The *nearest* ancestor that waits is the waiter that counts. It waits for the end of a scope, in
+//! a join, or for a future that has polled the handle of a task below it. A starving worker looks
+//! for such tasks if it has nothing ready, or else at the fair turn of fresh tasks, and only after
+//! it has starved for [`PAUSE`], in which warm stacks come back.
+//!
+//! Waits of others are another matter: a waiter that is no ancestor may belong to another runtime,
+//! where any number of tasks may wait without a stack of this one. They count only at a
+//! *standstill*: no worker has started a task for [`PATIENCE`], other than for an ancestor on an
+//! extra stack, while this worker starved, this worker has nothing ready, and all others rest, be
+//! it in a wait that blocks them. So a standstill ends with each stack of that kind, and many waits
+//! exceed the limit slowly. They are
+//!
+//! * the join by a task that is no ancestor;
+//! * the join by a thread that runs a blocking call, for which a task waits;
+//! * the wait of a task of another runtime that has a child here ([`ChildOn`]), of which one counts
+//!   at a time, be the task waiting or not;
+//! * the waits of all futures, which count as one: a waker does not tell whose it is.
+//!
+//! A plain thread has no stack of any runtime, and its wait does not count.
+//!
+//! [`ChildOn`]: crate::ChildOn
+//!
+//! # Why awaited tasks go on
+//!
+//! Suppose that every coroutine of the runtime waits for the end of a task or scope. From one
+//! coroutine go to what it waits for, from there to a coroutine below that, and so on. Without a
+//! ring of joins, which is a deadlock of the program, this ends at a waiter that waits for fresh
+//! tasks alone. If it is an ancestor, it is the nearest one that waits, and it has no extra stack
+//! in this wait, whose task would have started. Otherwise it has joined one of these tasks, itself
+//! or by a thread, and has no extra stack either. So one of the tasks may have one. (This does not
+//! hold for the second of two futures that wait for tasks which are not below the polling ones.)
+//! The tasks lie in the injector, or in the queue of a worker that has nothing else to do, and each
+//! such worker looks at all fresh tasks that it may start. A worker that is isolated
+//! (wait/isolation.rs) looks at the members, and what its innermost owner waits for are members.
+//!
+//! If some coroutines can go on, or may be woken from outside, these tasks need not wait for them.
+//!
+//! # If the kernel refuses memory
+//!
+//! Joins, and the ends of scopes, call children on the waiter's own stack while half of it is free
+//! (life/in_place.rs). Other awaited tasks wait. At a standstill one of them fails, if the kernel
+//! has refused each stack to this worker for [`PATIENCE`]. Here a task is awaited also while a
+//! thread on its own waits for it. A task that nothing waits for waits for memory.
+//!
+//! # What waits for ever
+//!
+//! Tasks that wait for each other in a ring; a coroutine that parks, or waits for a primitive, and
+//! would be woken only by a task that has no stack and may have no extra one (an actor's answer
+//! comes from such a task); and an ancestor whose extra stack runs a task of an earlier, cancelled
+//! wait that ends only after the present one.
 
-use crate::retire::stack::StackClass;
+use crate::retire::stack::{Stack, StackExhausted};
 use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::cancel::reason::cause_of;
 use crate::scheduler::life::complete::complete;
-use crate::scheduler::life::scope_frame::task_of;
-use crate::scheduler::queue::item::{Item, Runnable};
+use crate::scheduler::life::live_node::LiveNode;
+use crate::scheduler::queue::item::Item;
 use crate::scheduler::queue::private_deque::Portion;
+use crate::scheduler::run_loop::Loop;
 use crate::scheduler::run_loop::call::drop_locals;
-use crate::scheduler::run_loop::enter;
-use crate::scheduler::stacks::deadlock::resolve;
-use crate::scheduler::stacks::ledger::{Ledger, Order};
+use crate::scheduler::stacks::awaited::Awaited;
+use crate::scheduler::stacks::ledger::ExtraFor;
 use crate::scheduler::steal::idle::{Rest, Roused};
 use crate::scheduler::wait::no_suspend::no_suspend;
-use crate::scheduler::worker::fiber::FiberOf;
-use crate::scheduler::worker::shared::Shared;
-use crate::scheduler::worker::{Fiber, Worker};
+use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::release::queued;
+use crate::scheduler::worker::switch::NextFiber;
 use crate::shim::atomic::Ordering;
-use crate::shim::time::Duration;
+use crate::shim::time::{Duration, Instant, now};
 use crate::task::outcome::Failure;
-use crate::task::record::{Origin, Phase, Record};
-use crate::task::words::tree::{Node, NodeKind};
-use std::ptr::{self, NonNull};
+use crate::task::record::{Origin, Phase};
+use crate::task::reference::RunRef;
+use std::ptr;
 
-/// The number of fresh tasks that a worker looks at before it lies down.
-const LOOK: usize = 64;
-/// The number of generations that it goes up to find a waiter.
-const DEPTH: usize = 64;
+/// The number of fresh tasks that a worker looks at before it goes on, and after how long a nap it
+/// looks at one more.
+const FEW: usize = 64;
+const NAP_FOR_ONE_MORE: Duration = Duration::from_micros(8);
+/// How long a worker must have starved before an awaited task exceeds the limit.
+const PAUSE: Duration = Duration::from_micros(100);
+/// How long no task must have started before there is a standstill, and how long the kernel must
+/// have refused memory before a task fails for it.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How many times it must have done so, should the clock have jumped.
+const REFUSALS: u32 = 8;
 
-/// Called when a worker could not get a stack.
+/// Called when a worker could not get a stack within the limit.
 #[cold]
-pub(crate) fn begin(worker: &Worker) {
+pub(crate) fn begin(worker: &Worker, reason: StackExhausted) {
+    note_refusal(worker, reason);
     if worker.memory.exhausted.replace(true) {
         return;
     }
+    worker.memory.starving_since.set(Some(now()));
+    worker.memory.stalled_since.set(None);
     let shared = worker.shared();
-    shared.exhaustion.ledger().lines[worker.remote.index].starving = true;
-    shared.pressure.store(true, Ordering::SeqCst);
-    // Sleepers keep warm stacks, and must be noted as resting.
-    for index in (0..shared.workers()).filter(|index| *index != worker.remote.index) {
-        shared.idle.notify_worker(shared, index);
-    }
+    shared.exhaustion.note(true, |any| shared.pressure.store(any, Ordering::SeqCst));
+    // Sleepers keep warm stacks.
+    wake_others(worker);
 }
 
 /// Called when the worker has got a stack after all, or needs none any more.
 #[cold]
 pub(crate) fn end(worker: &Worker) {
-    worker.memory.exhausted.set(false);
+    if !worker.memory.exhausted.replace(false) {
+        return;
+    }
+    worker.memory.refused.set(None);
     let shared = worker.shared();
-    let mut ledger = shared.exhaustion.ledger();
-    ledger.lines[worker.remote.index].starving = false;
-    ledger.hopeless = None;
-    settle(shared, &ledger);
-}
-
-/// Keeps up the pressure as long as a worker starves or has orders. A worker that does not starve
-/// looks for its orders only under pressure, and may get up after the starving worker for which
-/// they were given.
-fn settle(shared: &Shared, ledger: &Ledger) {
-    let pressure = ledger.lines.iter().any(|line| line.starving || !line.orders.is_empty());
     // Under the lock: a worker that begins to starve later stores `true` after this store.
-    shared.pressure.store(pressure, Ordering::SeqCst);
+    shared.exhaustion.note(false, |any| shared.pressure.store(any, Ordering::SeqCst));
 }
 
-/// Helps the starving workers, and this one, whenever the worker is at its main coroutine under
-/// pressure. Returns `true` if it has run anything.
+fn note_refusal(worker: &Worker, reason: StackExhausted) {
+    if reason != StackExhausted::Limit {
+        let (since, times) = worker.memory.refused.get().unwrap_or_else(|| (now(), 0));
+        worker.memory.refused.set(Some((since, times + 1)));
+    }
+}
+
+/// Wakes all other workers.
+pub(in crate::scheduler) fn wake_others(worker: &Worker) {
+    let shared = worker.shared();
+    for index in (0..shared.workers()).filter(|index| *index != worker.remote.index) {
+        shared.idle.notify_worker(shared, index);
+    }
+}
+
+/// Helps the starving workers, or this one, whenever the worker is at its main coroutine under
+/// pressure. `nap` is how long it has rested for want of stacks. Returns `true` if it has run
+/// anything.
 #[cold]
-pub(crate) fn relieve(worker: &Worker) -> bool {
+pub(crate) fn relieve(worker: &Worker, nap: Duration) -> bool {
     if !worker.memory.exhausted.get() {
         give_up_warm(worker);
+        return false;
     }
-    let orders = {
-        let mut ledger = worker.shared().exhaustion.ledger();
-        let orders = std::mem::take(&mut ledger.lines[worker.remote.index].orders);
-        if !orders.is_empty() {
-            settle(worker.shared(), &ledger);
-        }
-        orders
-    };
-    let mut ran = false;
-    for order in orders {
-        ran |= carry_out(worker, order);
-    }
-    ran || worker.memory.exhausted.get() && look_here(worker)
+    (worker.memory.in_turn.replace(false) || !worker.has_ready()) && look_here(worker, nap)
 }
 
 /// Tries again to get the larger stack that a task needs. Its loop has left its own stack for the
@@ -142,48 +183,34 @@ pub(crate) fn relieve(worker: &Worker) -> bool {
 #[cold]
 pub(crate) fn retry_dedicated(worker: &Worker) -> bool {
     give_up_warm(worker);
-    let Some(record) = NonNull::new(worker.queues.dedicated.replace(ptr::null()).cast_mut()) else {
-        return false;
-    };
-    match worker.new_fiber(class_of(worker.shared(), record), record.as_ptr()) {
-        Some(fiber) => {
+    let Some(task) = worker.queues.dedicated.take() else { return false };
+    match worker.new_fiber(worker.class_for(&task), task) {
+        Ok(fiber) => {
             worker.leave_main(fiber);
             true
         }
-        None => {
-            put_back(worker, record);
+        Err(task) => {
+            put_back(worker, task);
             false
         }
     }
 }
 
-/// The class of stack that a fresh task needs.
-pub(crate) fn class_of(shared: &Shared, record: NonNull<Record>) -> StackClass {
-    // SAFETY: in our hand, or queued by a worker that rests, with a reference.
-    match unsafe { record.as_ref() }.traits.stack_class {
-        0 => shared.config.stack_class,
-        class => StackClass::from_byte(class),
-    }
-}
-
-/// Gives back all warm stacks and wakes the starving workers. Returns `true` if there was a warm
+/// Gives back all warm stacks and wakes the other workers. Returns `true` if there was a warm
 /// stack.
 fn give_up_warm(worker: &Worker) -> bool {
     worker.dismiss_spare();
     worker.housekeeping();
+    give_up_pool(worker)
+}
+
+/// The same, without the stack of the spare coroutine. On any coroutine.
+pub(in crate::scheduler) fn give_up_pool(worker: &Worker) -> bool {
     if worker.memory.stacks.borrow().warm() == 0 {
         return false;
     }
-    let shared = worker.shared();
-    worker.memory.stacks.borrow_mut().drain(&shared.stacks);
-    let starving: Vec<usize> = {
-        let ledger = shared.exhaustion.ledger();
-        let others = |index: &usize| *index != worker.remote.index && ledger.lines[*index].starving;
-        (0..shared.workers()).filter(others).collect()
-    };
-    for index in starving {
-        shared.idle.notify_worker(shared, index);
-    }
+    worker.memory.stacks.borrow_mut().drain(&worker.shared().stacks);
+    wake_others(worker);
     true
 }
 
@@ -191,7 +218,6 @@ fn give_up_warm(worker: &Worker) -> bool {
 #[cold]
 pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
     let shared = worker.shared();
-    let me = worker.remote.index;
     if worker.has_ready() || give_up_warm(worker) && worker.has_fresh() {
         return None;
     }
@@ -202,55 +228,25 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
         end(worker);
         return None;
     }
-    let mut ledger = shared.exhaustion.ledger();
-    if worker.has_ready() || !ledger.lines[me].orders.is_empty() {
-        return None;
-    }
-    ledger.lines[me].resting = true;
-    let mut ordered = Vec::new();
-    // A worker with orders is about to get up, and its orders come first.
-    // MUTANT(exhaustion.rest.all): with ledger.lines.iter().all(|line| line.resting)
-    if ledger.lines.iter().all(|line| line.resting && line.orders.is_empty()) {
-        resolve(worker, &mut ledger, &mut ordered);
-        if ordered.contains(&me) {
-            ledger.lines[me].resting = false;
-        }
-        if !ordered.is_empty() {
-            settle(shared, &ledger);
-        }
-    }
-    let mine = !ledger.lines[me].resting;
-    drop(ledger);
-    for &index in ordered.iter().filter(|index| **index != me) {
-        shared.idle.notify_worker(shared, index);
-    }
-    if mine {
-        return None;
-    }
     worker.counters().sleeps.add(1);
     let nap = worker.time_to_next().map_or(nap, |time| nap.min(time));
-    let roused = shared.idle.rest(shared, me, Rest::Nap(nap), || {
-        worker.has_ready()
-            || shared.is_stopping()
-            || !shared.exhaustion.ledger().lines[me].orders.is_empty()
-    });
-    shared.exhaustion.ledger().lines[me].resting = false;
-    Some(roused)
+    Some(shared.idle.rest(shared, worker.remote.index, Rest::Nap(nap), || {
+        worker.has_ready() || shared.is_stopping()
+    }))
 }
 
 /// Moves the fresh tasks at hand to the injector, where every worker finds them. Returns how many.
 fn publish(worker: &Worker) -> usize {
     let shared = worker.shared();
     let mut count = 0;
-    if let Some(record) = NonNull::new(worker.queues.dedicated.replace(ptr::null()).cast_mut()) {
-        put_back(worker, record);
+    if let Some(task) = worker.queues.dedicated.take() {
+        put_back(worker, task);
         count += 1;
     }
     loop {
-        let given = worker.remote.private.hand_over(1, Portion::HALF, |record| {
-            // SAFETY: the run reference is in our hand.
-            unsafe { record.as_ref() }.set_phase(Phase::Ready);
-            shared.injector.push(Item::fresh(record));
+        let given = worker.remote.private.hand_over(1, Portion::HALF, |task| {
+            task.set_phase(Phase::Ready);
+            shared.injector.push(Item::fresh(task));
         });
         count += given;
         if given == 0 && worker.remote.private.is_empty() {
@@ -258,212 +254,189 @@ fn publish(worker: &Worker) -> usize {
         }
     }
     while let Some(item) = worker.queues.deque.pop() {
-        match item.open() {
-            Runnable::Fresh(record) => {
-                shared.injector.push(Item::fresh(record));
-                count += 1;
-            }
-            Runnable::Started(record) => {
-                // It needs no stack.
-                let _ = worker.open(Item::started(record));
-            }
+        if item.is_started() {
+            // It needs no stack.
+            let _ = worker.open(item);
+        } else {
+            shared.injector.push(item);
+            count += 1;
         }
     }
     count
 }
 
 /// Queues a claimed task again.
-pub(crate) fn put_back(worker: &Worker, record: NonNull<Record>) {
-    // SAFETY: the run reference is in our hand.
-    let task = unsafe { record.as_ref() };
+pub(crate) fn put_back(worker: &Worker, task: RunRef) {
     task.unclaim();
     if task.traits.local {
-        worker.queues.local.borrow_mut().push_back(record);
+        worker.queues.local.borrow_mut().push_back(queued(task));
     } else {
-        worker.shared().injector.push(Item::fresh(record));
+        worker.shared().injector.push(Item::fresh(task));
     }
 }
 
-/// Looks at some of the fresh tasks at hand: ends the cancelled ones, and runs the first that can
-/// be a guest here. Returns `true` if it did anything.
-fn look_here(worker: &Worker) -> bool {
+/// What a look at the fresh tasks may do for an awaited one.
+struct Hopes {
+    /// The task may have an extra stack if an ancestor waits for it.
+    extra: bool,
+    /// The task may have an extra stack if others wait for it.
+    for_others: bool,
+    /// The task fails if the kernel refuses memory once more.
+    last: bool,
+}
+
+impl Hopes {
+    fn of(worker: &Worker) -> Hopes {
+        let shared = worker.shared();
+        let for_long = |since: Option<Instant>, time| since.is_some_and(|at| now() - at >= time);
+        let (memory, stalled) = (&worker.memory, &worker.memory.stalled_since);
+        let started: u64 = shared.remotes().map(|remote| remote.counters.dispatched.get()).sum();
+        let extra: u64 = shared.remotes().map(|remote| remote.counters.extra.get()).sum();
+        // A task that is about to start is counted in `extra` alone.
+        let counted = started.saturating_sub(extra);
+        if counted > memory.started.get() || stalled.get().is_none() {
+            memory.started.set(counted);
+            stalled.set(Some(now()));
+        }
+        let standstill = for_long(stalled.get(), PATIENCE)
+            && !worker.has_ready()
+            && shared.idle.all_rest_but_one(shared.workers());
+        let refused = memory.refused.get().filter(|(_, times)| *times >= REFUSALS);
+        Hopes {
+            extra: for_long(memory.starving_since.get(), PAUSE),
+            for_others: standstill,
+            last: standstill && for_long(refused.map(|(since, _)| since), PATIENCE),
+        }
+    }
+}
+
+/// What becomes of a fresh task that a starving worker has looked at.
+enum Fate {
+    Runs(NextFiber),
+    Fails(RunRef, Failure),
+    Waits(RunRef),
+}
+
+/// Looks at some of the fresh tasks at hand: ends those that will not be called, and runs the first
+/// that may have an extra stack. Returns `true` if it did anything.
+fn look_here(worker: &Worker, nap: Duration) -> bool {
+    let most = FEW + (nap.as_nanos() / NAP_FOR_ONE_MORE.as_nanos()) as usize;
+    let mut hopes = Hopes::of(worker);
     let mut others = Vec::new();
     let mut found = None;
     let mut ended = false;
     let isolated = worker.isolations.any();
     let next = || if isolated { worker.next_member() } else { worker.next_fresh() };
-    while others.len() < LOOK
-        && let Some(record) = next()
+    while found.is_none()
+        && others.len() < most
+        && let Some(task) = next()
     {
-        if let Some(why) = cancelled(record) {
-            refuse(worker, record, why);
-            ended = true;
-            continue;
+        match fate(worker, task, &mut hopes) {
+            Fate::Runs(fiber) => found = Some(fiber),
+            Fate::Fails(task, why) => {
+                refuse(worker, task, why);
+                ended = true;
+            }
+            Fate::Waits(task) => others.push(task),
         }
-        found = host_of(record, worker).map(|host| (record, host));
-        if found.is_some() {
-            break;
-        }
-        others.push(record);
     }
     if isolated && found.is_none() && others.is_empty() {
         // The other fresh tasks must not be started here.
         end(worker);
     }
-    for record in others {
-        put_back(worker, record);
+    others.into_iter().for_each(|task| put_back(worker, task));
+    let any = ended || found.is_some();
+    if let Some(fiber) = found {
+        worker.leave_main(fiber);
     }
-    match found {
-        Some((record, host)) => carry_out(worker, Order::Visit(record, host)) || ended,
-        None => ended,
+    any
+}
+
+/// Decides what becomes of a claimed task. If the kernel refuses memory, the hopes of this look are
+/// over.
+fn fate(worker: &Worker, task: RunRef, hopes: &mut Hopes) -> Fate {
+    if let Some(why) = cancelled(&task) {
+        return Fate::Fails(task, why);
+    }
+    let awaited = Awaited::of(&task);
+    let ancestor = awaited.nearest.filter(|_| hopes.extra);
+    let others = awaited.others.into_iter().filter(|_| hopes.for_others);
+    let ledger = &worker.shared().exhaustion;
+    let mut waits = ancestor.into_iter().chain(others);
+    let taken = if let Some(wait) = waits.find(|wait| ledger.enter(*wait)) {
+        match take_extra(worker, &task, wait) {
+            Ok(stack) => {
+                if ancestor == Some(wait) {
+                    worker.counters().extra.add(1);
+                }
+                return Fate::Runs(begin_extra(worker, task, wait, stack));
+            }
+            Err(reason) => Err(reason),
+        }
+    } else if awaited.any && hopes.last {
+        // The usual attempt, which comes next, gets the stack if there is one.
+        let shared = worker.shared();
+        shared.stacks.take(worker.class_for(&task)).map(|stack| shared.stacks.give_back([stack]))
+    } else {
+        Ok(())
+    };
+    match taken {
+        Ok(()) | Err(StackExhausted::Limit) => Fate::Waits(task),
+        Err(reason) => {
+            let fails = hopes.last;
+            *hopes = Hopes { extra: false, for_others: false, last: false };
+            if fails { Fate::Fails(task, Failure::NoStack(reason)) } else { Fate::Waits(task) }
+        }
+    }
+}
+
+/// Takes an extra stack for a claimed task, in the name of `wait`, which has been entered.
+fn take_extra(worker: &Worker, task: &RunRef, wait: ExtraFor) -> Result<Stack, StackExhausted> {
+    let shared = worker.shared();
+    shared.stacks.take_extra(worker.class_for(task)).inspect_err(|reason| {
+        shared.exhaustion.strike(wait);
+        note_refusal(worker, *reason);
+    })
+}
+
+/// Makes a coroutine with an extra stack for a claimed task.
+fn begin_extra(worker: &Worker, task: RunRef, wait: ExtraFor, stack: Stack) -> NextFiber {
+    worker.memory.refused.set(None);
+    let fiber = NextFiber::new::<Loop>(worker, stack, task);
+    fiber.extra_for.set(Some(wait));
+    worker.adopt(&fiber);
+    fiber
+}
+
+/// Gives back the extra stack of a coroutine that has ended. On the main coroutine.
+#[cold]
+pub(crate) fn give_back_extra(worker: &Worker) {
+    // SAFETY: the coroutine has left its stack for good, and only the main one has run since. The
+    // reference is not used after the stack has been given back.
+    let fiber = unsafe { &*worker.fibers.ended_extra.replace(ptr::null()) };
+    let (wait, stack) = (fiber.extra_for.get(), fiber.take_stack());
+    let shared = worker.shared();
+    shared.stacks.give_back(stack);
+    shared.exhaustion.strike(wait.expect("set when the coroutine was made"));
+    // The limit allows another stack if some within it have been given back meanwhile.
+    if shared.pressure.load(Ordering::Relaxed) && shared.stacks.has_room() {
+        wake_others(worker);
     }
 }
 
 /// The failure of a fresh task, in our hand, that will not be called anyway. An external task has
 /// no closure, and keeps the outcome that it has.
-fn cancelled(record: NonNull<Record>) -> Option<Failure> {
-    // SAFETY: the run reference is in our hand.
-    let task = unsafe { record.as_ref() };
+fn cancelled(task: &RunRef) -> Option<Failure> {
     let ends = match task.traits.origin {
-        Origin::Spawned => is_cancelled(&task.node),
+        Origin::Spawned => is_cancelled(LiveNode::from(task)),
         Origin::Called => false,
         Origin::External => true,
     };
-    ends.then(|| Failure::NotStarted(cause_of(&task.node)))
-}
-
-/// Finds a coroutine of `worker` that waits for the end of the fresh task, or of one that ends
-/// after it, and that has room for it.
-///
-/// `worker` is the caller, on its main coroutine, or it rests with the ledger locked.
-pub(crate) fn host_of(record: NonNull<Record>, worker: &Worker) -> Option<*const Fiber> {
-    // SAFETY: the run reference is in the caller's hand.
-    let task = unsafe { record.as_ref() };
-    if task.traits.needs_own_stack() || !worker.may_run(record) {
-        return None;
-    }
-    let mut at: *const Node = &raw const task.node;
-    for _ in 0..DEPTH {
-        // SAFETY: the ancestors of an unfinished task are alive.
-        let node = unsafe { at.as_ref() }?;
-        let waiter = match node.kind {
-            NodeKind::Root => return None,
-            NodeKind::Scope => node.is_waiting().then(|| task_of(at)).flatten(),
-            NodeKind::Task => {
-                // Compare with the parent, which is alive; the pointer in the join word may be to a
-                // task that is not.
-                // SAFETY: a node of kind Task is the start of its record.
-                let joined = unsafe { (*at.cast::<Record>()).join.waiting_task() };
-                task_of(node.parent).filter(|parent| joined == Some(parent.as_ptr().cast_const()))
-            }
-        };
-        if let Some(waiter) = waiter
-            && let Some(host) = coroutine_of(waiter, worker)
-            && host.has_room_for_guest()
-        {
-            return Some(host);
-        }
-        at = node.parent;
-    }
-    None
-}
-
-/// The coroutine that a task is parked on, if `worker` is its home.
-fn coroutine_of(record: NonNull<Record>, worker: &Worker) -> Option<&Fiber> {
-    // SAFETY: an ancestor of an unfinished task is alive.
-    let task = unsafe { record.as_ref() };
-    if task.node.home() != worker.number() || task.phase() != Phase::Parked {
-        return None;
-    }
-    // A task that a cancel has woken stays in this phase until it runs, and needs its stack for
-    // that.
-    if !task.wait.is_parked() {
-        return None;
-    }
-    let place = ptr::with_exposed_provenance::<Fiber>(task.place.load(Ordering::Relaxed));
-    // SAFETY: the task is parked (or woken and not continued) at home, and its home runs nothing
-    // now, so its coroutine is alive and suspended.
-    let fiber = unsafe { &*place };
-    ptr::eq(fiber.task.get(), record.as_ptr()).then_some(fiber)
-}
-
-/// Carries out an order. Returns `true` if it has run or ended the task.
-fn carry_out(worker: &Worker, order: Order) -> bool {
-    match order {
-        Order::Refuse(record, reason) => {
-            let taken = take_if_local(worker, record);
-            if taken {
-                let why = cancelled(record).unwrap_or(Failure::NoStack(reason));
-                refuse(worker, record, why);
-            }
-            taken
-        }
-        Order::Visit(record, host) => {
-            // SAFETY: the host is one of ours and suspended: nothing has run here since it was
-            // found.
-            take_if_local(worker, record) && visit(worker, record, unsafe { &*host })
-        }
-    }
-}
-
-/// Takes a local task out of its queue, where no other worker may steal it; all other tasks are in
-/// our hand already.
-fn take_if_local(worker: &Worker, record: NonNull<Record>) -> bool {
-    // SAFETY: the task is queued here or in our hand, so there is a reference to it.
-    let task = unsafe { record.as_ref() };
-    if task.traits.local && task.phase() == Phase::Ready {
-        let mut local = worker.queues.local.borrow_mut();
-        let at = local.iter().position(|other| *other == record);
-        return at.and_then(|at| local.remove(at)).is_some() && task.claim();
-    }
-    true
-}
-
-/// Runs a claimed task on the stack of its waiter. Returns `false` if the waiter has been woken,
-/// and the task is queued again.
-fn visit(worker: &Worker, record: NonNull<Record>, host: &Fiber) -> bool {
-    // SAFETY: the task of a suspended coroutine has not ended.
-    let waiter = unsafe { &*host.task.get() };
-    let shielded = if host.has_room_for_guest() { waiter.wait.shield() } else { None };
-    let Some(shielded) = shielded else {
-        // The waiter was cancelled meanwhile: it frees its stack.
-        put_back(worker, record);
-        return false;
-    };
-    host.lent.set(shielded);
-    // SAFETY: the host is suspended and has room. It waits for a task that cannot end before this
-    // one, and the shield keeps a cancel from waking it.
-    let guest =
-        unsafe { FiberOf::create_guest(host, ptr::from_ref(worker), record.as_ptr(), enter) };
-    // SAFETY: made above.
-    worker.adopt(unsafe { guest.as_ref() });
-    worker.counters().in_place.add(1);
-    worker.leave_main(guest.as_ptr());
-    true
-}
-
-/// Called at once, on the main coroutine, when a guest has ended: releases its host.
-#[cold]
-pub(crate) fn see_off(worker: &Worker) {
-    // SAFETY: the guest's memory lies on the stack of its host, which is still suspended.
-    let guest = unsafe { &*worker.fibers.vacated.replace(ptr::null()) };
-    // SAFETY: the guest has left its stack for good, and only this coroutine has run since.
-    let host = unsafe { guest.dismiss_guest() };
-    if !host.lent.replace(false) {
-        return;
-    }
-    let task = NonNull::new(host.task.get().cast_mut()).expect("a host has a task");
-    // SAFETY: the task of a suspended coroutine has not ended.
-    let wait = &unsafe { task.as_ref() }.wait;
-    if wait.unshield() {
-        worker.make_ready(task);
-    }
+    ends.then(|| Failure::NotStarted(cause_of(LiveNode::from(task))))
 }
 
 /// Ends a claimed task without calling it, on the main coroutine.
-fn refuse(worker: &Worker, record: NonNull<Record>, why: Failure) {
-    // SAFETY: claimed, so the run reference is in our hand.
-    let task = unsafe { record.as_ref() };
+fn refuse(worker: &Worker, task: RunRef, why: Failure) {
     if task.phase() != Phase::Running {
         // It comes from the private deque, where its phase was not changed.
         task.set_phase(Phase::Running);
@@ -474,53 +447,11 @@ fn refuse(worker: &Worker, record: NonNull<Record>, why: Failure) {
     // stack.
     no_suspend(|| {
         // SAFETY: the caller has claimed the task.
-        unsafe { Record::abandon(record, why) };
+        unsafe { task.abandon(why) };
         if let Some(cold) = task.cold() {
             drop_locals(cold);
         }
     });
     worker.node.set(outer);
-    // SAFETY: the run reference is in our hand.
-    unsafe { complete(worker, record) }.uncount(worker);
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::retire::stack::StackExhausted;
-    use crate::scheduler::blocking::PoolConfig;
-    use crate::scheduler::life::complete::wake;
-    use crate::scheduler::worker::shared::Config;
-
-    #[test]
-    fn a_worker_with_orders_feels_pressure_after_the_last_starving_worker() {
-        let config = Config {
-            workers: 2,
-            stack_class: StackClass::for_size(64 << 10).unwrap(),
-            max_stacks: Some(1),
-            on_panic: None,
-            guard_report: false,
-        };
-        let blocking = PoolConfig {
-            wake,
-            max_threads: 1,
-            keep_alive: Duration::ZERO,
-            thread_name: String::new(),
-            cores: None,
-        };
-        let shared = Shared::new(config, blocking);
-        // SAFETY: no thread is this worker.
-        let starving = unsafe { &*shared.seat(0) };
-        starving.shared.set(crate::shim::Arc::as_ptr(&shared));
-        begin(starving);
-        // No worker thread carries it out here.
-        let order = Order::Refuse(NonNull::dangling(), StackExhausted::Limit { max_stacks: 1 });
-        shared.exhaustion.ledger().lines[1].orders.push(order);
-        end(starving);
-        assert!(shared.pressure.load(Ordering::Relaxed));
-        let mut ledger = shared.exhaustion.ledger();
-        ledger.lines[1].orders.clear();
-        settle(&shared, &ledger);
-        assert!(!shared.pressure.load(Ordering::Relaxed));
-    }
+    complete(worker, task).uncount(worker);
 }

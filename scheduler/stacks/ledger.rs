@@ -1,50 +1,95 @@
-//! The ledger of a runtime: its workers' notes during stack exhaustion; `exhaustion` explains their
-//! use.
+//! The ledger of a runtime: its starving workers, and the stacks beyond the limit. `exhaustion`
+//! explains its use.
 
-use crate::retire::stack::StackExhausted;
-use crate::scheduler::worker::Fiber;
-use crate::shim::time::Instant;
-use crate::shim::{Mutex, MutexGuard};
-use crate::task::record::Record;
-use std::ptr::NonNull;
+use crate::shim::Mutex;
 use std::sync::PoisonError;
 
-/// An order that a worker carries out on its main coroutine.
-pub(crate) enum Order {
-    /// Run the task as a guest on the host's stack.
-    Visit(NonNull<Record>, *const Fiber),
-    /// End the task with an error, for want of a stack.
-    Refuse(NonNull<Record>, StackExhausted),
+/// The wait that an extra stack is for. Waits are told apart by ids, which are not used again, as
+/// addresses are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ExtraFor {
+    /// The wait of the task with this id.
+    WaitOf(u64),
+    /// The wait for the end of the task with this id.
+    EndOf(u64),
+    /// All waits of futures.
+    Futures,
 }
 
-// SAFETY: tasks are shared by design. Only the host's own worker follows the pointer to the host,
-// and it keeps the host suspended.
-unsafe impl Send for Order {}
-
-/// The line of one worker in the ledger.
+/// The entries, under the lock.
 #[derive(Default)]
-pub(crate) struct Line {
-    pub(super) starving: bool,
-    pub(super) resting: bool,
-    pub(crate) orders: Vec<Order>,
-}
-
-pub(crate) struct Ledger {
-    pub(crate) lines: Vec<Line>,
-    /// When the first of the present series of failed attempts was made.
-    pub(crate) hopeless: Option<Instant>,
+struct Entries {
+    /// The number of workers that starve.
+    starving: usize,
+    /// The waits in whose names extra stacks exist.
+    extras: Vec<ExtraFor>,
 }
 
 /// The ledger under its lock.
-pub(crate) struct Exhaustion(Mutex<Ledger>);
+#[derive(Default)]
+pub(crate) struct Ledger(Mutex<Entries>);
 
-impl Exhaustion {
-    pub(crate) fn new(workers: usize) -> Exhaustion {
-        let lines = (0..workers).map(|_| Line::default()).collect();
-        Exhaustion(Mutex::new(Ledger { lines, hopeless: None }))
+impl Ledger {
+    fn with<R>(&self, f: impl FnOnce(&mut Entries) -> R) -> R {
+        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Notes that a worker begins (or stops) to starve. `tell` is told, under the lock, whether any
+    /// worker starves now.
+    pub(super) fn note(&self, begins: bool, tell: impl FnOnce(bool)) {
+        self.with(|entries| {
+            if begins {
+                entries.starving += 1;
+            } else {
+                entries.starving -= 1;
+            }
+            tell(entries.starving > 0);
+        });
+    }
+
+    /// Enters an extra stack in the name of `wait`. Returns `false` if the wait has one already.
+    pub(super) fn enter(&self, wait: ExtraFor) -> bool {
+        self.with(|entries| {
+            // MUTANT(exhaustion.one_extra): true
+            let new = !entries.extras.contains(&wait);
+            if new {
+                entries.extras.push(wait);
+            }
+            new
+        })
+    }
+
+    /// Strikes the entry of an extra stack that has been given back.
+    pub(super) fn strike(&self, wait: ExtraFor) {
+        self.with(|entries| {
+            let entry = entries.extras.iter().position(|entered| *entered == wait);
+            entries.extras.swap_remove(entry.expect("the extra stack was entered"));
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn the_last_worker_that_stops_starving_ends_the_pressure() {
+        let (ledger, pressure) = (Ledger::default(), Cell::new(false));
+        for (begins, after) in [(true, true), (true, true), (false, true), (false, false)] {
+            ledger.note(begins, |any| pressure.set(any));
+            assert_eq!(pressure.get(), after);
+        }
+    }
+
+    #[test]
+    fn a_wait_has_one_extra_stack_at_a_time() {
+        let ledger = Ledger::default();
+        let waits =
+            [ExtraFor::WaitOf(8), ExtraFor::EndOf(8), ExtraFor::WaitOf(16), ExtraFor::Futures];
+        assert!(waits.into_iter().all(|wait| ledger.enter(wait)));
+        assert!(!waits.into_iter().any(|wait| ledger.enter(wait)));
+        ledger.strike(ExtraFor::WaitOf(8));
+        assert!(ledger.enter(ExtraFor::WaitOf(8)) && !ledger.enter(ExtraFor::EndOf(8)));
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `exhaustion`, `ledger` | starving workers: how tasks wait for, lend and give back stacks |
-//! | `deadlock` | detects that all tasks wait for stacks, and picks the task that must fail |
+//! | `exhaustion` | starving workers: how tasks wait for stacks, exceed the limit, or fail |
+//! | `awaited` | finds the waits for the end of a fresh task |
+//! | `ledger` | the starving workers and the stacks beyond the limit |
 
-pub(crate) mod deadlock;
+pub(crate) mod awaited;
 pub(crate) mod exhaustion;
 pub(crate) mod ledger;

@@ -17,9 +17,8 @@ use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
 use crate::shim::time::now;
 use crate::shim::{Fault, fault, point};
-use crate::task::record::Record;
+use crate::task::reference::RunRef;
 use crossbeam_deque::Steal;
-use std::ptr::NonNull;
 
 /// The number of returns after which a thief searches, since other workers may have work too.
 const RETURNS: u32 = 8;
@@ -27,7 +26,7 @@ const RETURNS: u32 = 8;
 impl Worker {
     /// Takes a fresh task, claimed, from the deque that this worker last stole from. For the loop.
     #[inline(never)]
-    pub(crate) fn next_of_victim(&self) -> Option<NonNull<Record>> {
+    pub(crate) fn next_of_victim(&self) -> Option<RunRef> {
         let loot = self.loot.get()?;
         let shared = self.shared();
         let victim = shared.remote(loot.victim?);

@@ -139,12 +139,15 @@ impl Lists {
 }
 
 /// The workers that sleep and search.
+#[derive(Default)]
 pub(crate) struct Idle {
     lists: Mutex<Lists>,
     /// Lengths of the first two lists, to be read without the lock. They share one word: with two
     /// loads, a worker that gets up and lies down again in between would be counted twice.
     lengths: AtomicU64,
     searching: AtomicU32,
+    /// Workers that rest while they are blocked, and are in no list.
+    blocked: AtomicU32,
 }
 
 /// The numbers of sleeping and napping workers.
@@ -197,14 +200,6 @@ pub(crate) enum Roused {
 }
 
 impl Idle {
-    pub(crate) fn new() -> Idle {
-        Idle {
-            lists: Mutex::new(Lists::default()),
-            lengths: AtomicU64::new(0),
-            searching: AtomicU32::new(0),
-        }
-    }
-
     fn lists(&self) -> MutexGuard<'_, Lists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -252,6 +247,11 @@ impl Idle {
         // MUTANT(idle.lengths.read): relaxed
         let Lengths { asleep, napping } = self.lengths(Ordering::Acquire);
         (asleep + napping) as usize
+    }
+
+    /// Whether all workers but one rest, also while they are blocked. A guess.
+    pub(crate) fn all_rest_but_one(&self, sleepers: usize) -> bool {
+        self.resting() + self.blocked.load(Ordering::Relaxed) as usize + 1 >= sleepers
     }
 
     /// Wakes a worker for public work. Called after the push.
@@ -434,7 +434,7 @@ impl Idle {
             match rest {
                 Rest::Sleep | Rest::SleepFor(_) => lists.asleep.push(worker),
                 Rest::Nap(_) => lists.napping.push(worker),
-                Rest::BlockedFor(_) => {}
+                Rest::BlockedFor(_) => _ = self.blocked.fetch_add(1, Ordering::Relaxed),
             }
             self.publish(&lists);
         }
@@ -446,6 +446,9 @@ impl Idle {
                 Rest::Sleep => None,
                 Rest::Nap(time) | Rest::SleepFor(time) | Rest::BlockedFor(time) => Some(time),
             });
+        }
+        if matches!(rest, Rest::BlockedFor(_)) {
+            self.blocked.fetch_sub(1, Ordering::Relaxed);
         }
         let mut lists = self.lists();
         lists.remove(worker);

@@ -62,6 +62,7 @@ struct Asked {
 }
 
 /// The state that a worker keeps from one search to the next.
+#[derive(Default)]
 pub(crate) struct Searcher {
     /// The next nap, if the last loot was short.
     nap: Duration,
@@ -93,23 +94,14 @@ impl Usage {
         let counters = worker.counters();
         Usage {
             stacks: worker.memory.stacks.borrow().taken(),
-            records: counters.spawned.get() + counters.tasks.get(),
+            records: counters.spawned.get() + counters.dispatched.get(),
         }
     }
 }
 
 impl Searcher {
     pub(crate) fn new() -> Searcher {
-        Searcher {
-            nap: Duration::ZERO,
-            spawned: u64::MAX,
-            force: PATIENCE,
-            famine: Duration::ZERO,
-            lasted: Duration::ZERO,
-            counted: false,
-            awaited: 0,
-            tidied: None,
-        }
+        Searcher { spawned: u64::MAX, force: PATIENCE, ..Searcher::default() }
     }
 
     /// Finds work for `worker`, which has none, or sleeps until there may be some.
@@ -135,7 +127,7 @@ impl Searcher {
         }
         if worker.memory.exhausted.get() {
             self.settle_count(worker);
-            if exhaustion::relieve(worker) {
+            if exhaustion::relieve(worker, self.famine) {
                 self.famine = Duration::ZERO;
                 return;
             }
@@ -207,31 +199,27 @@ impl Searcher {
         self.counted = true;
         let start = now();
         let mut asked: Option<Asked> = None;
-        let mut found = false;
         let mut vain = 0;
         let mut asked_all = false;
-        loop {
+        let found = loop {
             if worker.has_ready() || worker.has_fresh() {
                 self.awaited = u8::from(worker.has_ready());
-                found = true;
-                break;
+                break true;
             }
             if Searcher::steal_public(worker) {
-                found = true;
-                break;
+                break true;
             }
             let time = now();
             match asked {
                 Some(Asked { victim, since, spawned }) if time - since >= self.patience() => {
                     asked = None;
                     if self.take_by_force(worker, victim, spawned) {
-                        found = true;
-                        break;
+                        break true;
                     }
                     vain += 1;
                     if vain == VAIN {
                         self.nap_longer(worker);
-                        break;
+                        break false;
                     }
                 }
                 Some(_) => {}
@@ -246,20 +234,20 @@ impl Searcher {
                     let alone = shared.idle.resting() + 1 >= shared.workers();
                     let limit = if alone { SEARCH_ALONE } else { self.patient(worker, SEARCH) };
                     if asked.is_none() && (time - start >= limit || shared.workers() == 1) {
-                        break;
+                        break false;
                     }
                 }
             }
             if shared.is_stopping() || time - start >= SEARCH * 4 {
-                break;
+                break false;
             }
             if time - start >= POLITE { thread::yield_now() } else { spin_loop() }
-        }
+        };
         if found {
             // The next thing that this worker takes is a task from its own deque or the injector,
             // unless it has something that comes before: that task might wait for the very task.
             let before = worker.has_ready()
-                || !worker.queues.dedicated.get().is_null()
+                || worker.queues.has_dedicated()
                 || !worker.remote.private.is_empty()
                 || !worker.queues.local.borrow().is_empty();
             self.leave_search(worker, usize::from(!before));
@@ -402,7 +390,7 @@ impl Searcher {
     fn starve(&mut self, worker: &Worker) {
         self.famine = (self.famine * 2).clamp(FIRST_FAMINE, LONGEST_FAMINE);
         let rested = exhaustion::rest(worker, self.famine);
-        if rested.is_none() {
+        if rested.is_none() || worker.has_ready() {
             self.famine = Duration::ZERO;
         }
         self.counted |= rested == Some(Roused::ToSearch);
@@ -484,7 +472,7 @@ impl Searcher {
             shared.idle.look_before_sleep(shared.workers(), public, ask, private)
         });
         self.counted |= roused == Roused::ToSearch;
-        worker.end_rest();
+        worker.remote.timers.end_rest();
         // Whether woken to search or not, leave the count first: foreign code may be called, and
         // while a counted worker runs it no other worker is woken.
         worker.fire_overdue(|| self.settle_count(worker));

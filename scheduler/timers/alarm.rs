@@ -20,7 +20,6 @@
 use super::tick::Tick;
 use super::timer::{Action, Timer};
 use crate::scheduler::life::complete::wake_future;
-use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::shared::Shared;
 use crate::shim::atomic::Ordering;
 use crate::shim::time::{Instant, now};
@@ -28,7 +27,6 @@ use crate::shim::{Arc, Cell};
 use crate::task::outcome::{drop_payload, quietly};
 use std::marker::PhantomPinned;
 use std::pin::Pin;
-use std::ptr;
 use std::task::{Context, Poll, Waker};
 
 /// The runtime has ended, so no worker looks at the clock any more.
@@ -131,8 +129,7 @@ impl Alarm {
         this.timer.entry.set_at(this.at.get().map_or(Tick::NEVER, Tick::not_before).0);
         // SAFETY: the timer is pinned with the alarm.
         let timer = unsafe { self.map_unchecked(|this| &this.timer) };
-        // SAFETY: the timer is in no wheel, and the drop of the alarm takes it out.
-        match unsafe { this.shared.set_alarm(timer, waker) } {
+        match this.shared.set_alarm(timer, waker) {
             Ok(index) => {
                 this.wheel.set(Some(index));
                 Ok(())
@@ -161,25 +158,19 @@ impl Drop for Alarm {
 /// Drops a waker. A panic of its destructor is not propagated, since it would take a ready result
 /// with it.
 fn drop_quietly(waker: Option<Waker>) {
-    if let Some(payload) = quietly(|| drop(waker)) {
-        drop_payload(payload);
-    }
+    quietly(|| drop(waker)).into_iter().for_each(drop_payload);
 }
 
 impl Shared {
     /// Sets the timer of a future: on the calling worker, or from outside on one by turns. Returns
     /// the index of that worker, or the waker if the runtime has ended.
-    ///
-    /// # Safety
-    /// As for [`Timers::admit`](super::timer::Timers::admit).
-    unsafe fn set_alarm(&self, timer: Pin<&Timer>, waker: Waker) -> Result<usize, Waker> {
-        let here = Worker::current().filter(|worker| ptr::eq(worker.shared.get(), self));
+    fn set_alarm(&self, timer: Pin<&Timer>, waker: Waker) -> Result<usize, Waker> {
+        let here = self.worker_here();
         let index = match here {
             Some(worker) => worker.remote.index,
             None => self.next_wheel.fetch_add(1, Ordering::Relaxed) % self.workers(),
         };
-        // SAFETY: the contract is that of `admit`.
-        if unsafe { self.remote(index).timers.admit(timer, waker) }? {
+        if self.remote(index).timers.admit(timer, waker)? {
             let due = Tick(timer.entry.at());
             match here {
                 Some(_) => self.watch.ensure(&self.idle, self, due),

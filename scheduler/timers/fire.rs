@@ -2,14 +2,12 @@
 
 use super::tick::{NEVER, Tick};
 use super::timer::{Action, Timer, Timers};
-use crate::scheduler::cancel::{Woken, mark_overdue};
+use crate::scheduler::cancel::{Delivery, Woken, expire};
 use crate::scheduler::life::complete::wake_future;
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
-use crate::task::children::Children;
-use crate::task::words::tree::Node;
+use crate::task::reference::WaiterRef;
 use std::pin::Pin;
-use std::ptr::NonNull;
 
 /// Timers fired before the lock is released for other threads.
 const BATCH: usize = 64;
@@ -24,35 +22,18 @@ impl Timers {
         let mut wakers = Vec::new();
         loop {
             // The nodes below overdue scopes are cancelled after the lock is released.
-            let mut overdue: Vec<(NonNull<Children>, *const Node)> = Vec::new();
+            let mut overdue: Vec<Delivery<'static>> = Vec::new();
             let mut wheel = self.wheel();
-            let done = wheel.advance(now.0, BATCH, |entry| {
-                // SAFETY: an entry is the start of its timer, which is not freed while we have the
-                // lock.
-                let timer = unsafe { entry.cast::<Timer>().as_ref() };
-                match &timer.action {
-                    // SAFETY: the task takes its timer out under this lock before it leaves the
-                    // wait.
-                    Action::Wake(task) => unsafe { woken.grant(*task) },
-                    Action::Cancel(node) => {
-                        // SAFETY: the owner takes the timer out under this lock before the scope
-                        // ends.
-                        let node = unsafe { node.as_ref() };
-                        overdue.extend(mark_overdue(node, &woken));
-                    }
-                    // SAFETY: the task takes its timer out under this lock before it leaves the
-                    // frame of the wait.
-                    Action::Expire(task, over) => unsafe { woken.expire(*task, over.as_ref()) },
-                    Action::Call(waker) => wakers.extend(waker.replace(None)),
-                }
+            let done = wheel.advance(now.0, BATCH, |timer| match &timer.action {
+                Action::Wake(task) => woken.add(task.take().and_then(WaiterRef::grant)),
+                Action::Cancel(node) => overdue.extend(Delivery::cancel_overdue(*node, &woken)),
+                Action::Expire(task, over) => woken.add(expire(task.task(), over)),
+                Action::Call(waker) => wakers.extend(waker.replace(None)),
             });
             self.next.store(wheel.next().unwrap_or(NEVER), Ordering::Relaxed);
             drop(wheel);
             woken.queue();
-            for (children, origin) in overdue {
-                // SAFETY: the node was marked above, and the handle is ours.
-                unsafe { woken.walk(children, origin) };
-            }
+            overdue.into_iter().for_each(|delivery| woken.walk(delivery));
             if done {
                 break;
             }
@@ -69,12 +50,8 @@ impl Timers {
 
 impl Worker {
     /// Sets a timer on this worker.
-    ///
-    /// # Safety
-    /// As for [`Timers::set`].
-    pub(crate) unsafe fn set_timer(&self, timer: Pin<&Timer>) {
-        // SAFETY: the contract is that of `set`.
-        if unsafe { self.remote.timers.set(timer) } {
+    pub(crate) fn set_timer(&self, timer: Pin<&Timer>) {
+        if self.remote.timers.set(timer) {
             let shared = self.shared();
             shared.watch.ensure(&shared.idle, shared, Tick(timer.entry.at()));
         }

@@ -1,7 +1,7 @@
 //! The limit of a scope: when its time is up.
 
 use super::tick::Tick;
-use super::timer::{Timer, Timers};
+use super::timer::Timer;
 use std::cell::{Cell, OnceCell};
 use std::panic::Location;
 use std::ptr::NonNull;
@@ -15,8 +15,7 @@ use std::ptr::NonNull;
 pub(crate) struct Limit {
     pub(super) at: Tick,
     pub(crate) place: &'static Location<'static>,
-    /// The timer, and the wheel where it was set.
-    pub(super) timer: OnceCell<(Timer, *const Timers)>,
+    pub(super) timer: OnceCell<Timer>,
     /// The nearest known outer limit, if it or one further out comes first.
     pub(super) outer: Cell<Option<NonNull<Limit>>>,
     /// When the first of this limit and the known outer ones comes.
@@ -38,5 +37,11 @@ impl Limit {
             sure: Cell::new(at),
             ignorant: Cell::new(false),
         }
+    }
+
+    /// The nearest known outer limit, if it or one further out comes first.
+    pub(super) fn outer(&self) -> Option<&Limit> {
+        // SAFETY: outer scopes end later, and their limits with them.
+        self.outer.get().map(|limit| unsafe { limit.as_ref() })
     }
 }

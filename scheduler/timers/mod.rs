@@ -16,7 +16,7 @@
 //! the overdue node and interrupts the wait of its task. Work that must not be done under
 //! a lock (queueing woken tasks, walking through the tree, calling wakers) follows after it, and
 //! touches no timer. The task that has set a timer takes it out under the same lock before its
-//! frame goes ([`Timers::unset`](timer::Timers::unset)); after that nothing touches the timer. The
+//! frame goes ([`Timer::unset`](timer::Timer::unset)); after that nothing touches the timer. The
 //! timer of a future lies in the future, and may be set by any thread on any worker: see
 //! [`alarm`].
 //!

@@ -77,12 +77,6 @@ impl Worker {
             || self.shared().watch.misses(self.first_unattended(), up_at)
     }
 
-    /// Ends a rest. Workers that rest from now on have to watch the timers of this one too, if it
-    /// becomes busy.
-    pub(crate) fn end_rest(&self) {
-        self.remote.timers.end_rest();
-    }
-
     /// Makes sure that a resting worker, if there is one, sees to the timers. Called when this
     /// worker becomes busy and has timers, has watched the timers of others, or has searched.
     #[cold]

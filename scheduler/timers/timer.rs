@@ -2,11 +2,12 @@
 //! protocol.
 
 use super::tick::{NEVER, Tick};
-use super::wheel::{Entry, Wheel};
+use super::wheel::{Entry, Timed, Wheel};
+use crate::scheduler::life::live_node::LiveNode;
 use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use crate::shim::{Cell, Mutex, MutexGuard};
-use crate::task::record::Record;
-use crate::task::words::tree::Node;
+use crate::task::reference::WaiterRef;
+use std::marker::PhantomPinned;
 use std::pin::Pin;
 use std::ptr::NonNull;
 use std::sync::PoisonError;
@@ -15,26 +16,62 @@ use std::task::Waker;
 /// What a timer does.
 pub(crate) enum Action {
     /// Grants the wait of a task.
-    Wake(NonNull<Record>),
+    Wake(Cell<Option<WaiterRef>>),
     /// Cancels a scope that has a deadline.
-    Cancel(NonNull<Node>),
+    Cancel(LiveNode<'static>),
     /// Records that the time of one wait of a task is over, and interrupts that wait.
-    Expire(NonNull<Record>, NonNull<AtomicBool>),
+    Expire(WaiterRef, AtomicBool),
     /// Wakes a future.
     Call(Cell<Option<Waker>>),
 }
 
-/// A point in time, and an action that is due then.
-#[repr(C)]
+/// A point in time, and an action that is due then. Its drop takes it out of the wheel.
 pub(crate) struct Timer {
-    /// First, so that a pointer to the entry is a pointer to the timer.
     pub(super) entry: Entry,
     pub(super) action: Action,
+    /// Where the timer was last set. It may have fired since. The owner of the timer writes it.
+    /// Other threads read it only in the timer of a scope: when a descendant, a lease or a promise
+    /// asks whether it is cancelled (`Limit::fire`). This is no race: the owner writes before the
+    /// first child of the scope exists, and again when the last one has ended. Leases and promises
+    /// count as children.
+    set_on: std::cell::Cell<Option<NonNull<Timers>>>,
+    _pinned: PhantomPinned,
+}
+
+impl Timed for Timer {
+    fn entry(&self) -> &Entry {
+        &self.entry
+    }
 }
 
 impl Timer {
     pub(crate) fn new(at: Tick, action: Action) -> Timer {
-        Timer { entry: Entry::new(at.0), action }
+        let set_on = std::cell::Cell::new(None);
+        Timer { entry: Entry::new(at.0), action, set_on, _pinned: PhantomPinned }
+    }
+
+    /// The timers among which this one was last set.
+    pub(super) fn timers(&self) -> Option<&Timers> {
+        // SAFETY: a worker does not end before the tasks that are at home there. A migratable task
+        // leaves its timer where it was set, on a worker of the same runtime. A future keeps the
+        // shared state of the workers, and takes its timer out before it lets go of that.
+        self.set_on.get().map(|timers| unsafe { timers.as_ref() })
+    }
+
+    /// Takes the timer out. Returns `false` if it has fired, or was not set. Either way, neither
+    /// the timer nor what it acts on is touched on its behalf after this.
+    pub(crate) fn unset(&self) -> bool {
+        let is_out = self.timers().is_some_and(|timers| timers.wheel().remove(self));
+        self.set_on.set(None);
+        is_out
+    }
+
+    /// The flag that says that the time of a wait is over.
+    pub(crate) fn over(&self) -> &AtomicBool {
+        match &self.action {
+            Action::Expire(_, over) => over,
+            _ => unreachable!("of a wait"),
+        }
     }
 
     /// Exchanges the waker of a future's timer. Called under the lock, or while the timer is in no
@@ -47,9 +84,15 @@ impl Timer {
     }
 }
 
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.unset();
+    }
+}
+
 /// The timers that were set on one worker.
 pub(crate) struct Timers {
-    pub(super) wheel: Mutex<Wheel>,
+    pub(super) wheel: Mutex<Wheel<Timer>>,
     /// Nothing is due before this tick.
     pub(super) next: AtomicU64,
     /// Decisions until the worker looks at the clock; 0 if it need not look. Only the worker sets
@@ -77,7 +120,7 @@ impl Timers {
         }
     }
 
-    pub(super) fn wheel(&self) -> MutexGuard<'_, Wheel> {
+    pub(super) fn wheel(&self) -> MutexGuard<'_, Wheel<Timer>> {
         self.wheel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -99,21 +142,17 @@ impl Timers {
     }
 
     /// Sets a timer. Returns `true` if it is due before all others.
-    ///
-    /// # Safety
-    /// The timer is not set. It and what it acts on stay until `unset` has been called for it.
-    pub(super) unsafe fn set(&self, timer: Pin<&Timer>) -> bool {
-        // SAFETY: the caller's contract is that of `enter`.
-        unsafe { self.enter(&mut self.wheel(), timer) }
+    pub(super) fn set(&self, timer: Pin<&Timer>) -> bool {
+        self.enter(&mut self.wheel(), timer)
     }
 
-    /// # Safety
-    /// As for `set`.
-    unsafe fn enter(&self, wheel: &mut Wheel, timer: Pin<&Timer>) -> bool {
-        let entry = NonNull::from(timer.get_ref()).cast::<Entry>();
+    fn enter(&self, wheel: &mut Wheel<Timer>, timer: Pin<&Timer>) -> bool {
+        let before = timer.set_on.replace(Some(NonNull::from(self)));
+        let is_elsewhere = before.is_some_and(|timers| timers != NonNull::from(self));
+        assert!(!is_elsewhere && !timer.entry.is_in(), "a timer is set twice");
         let at = timer.entry.at();
-        // SAFETY: the timer is in no wheel, and stays in place until it is taken out.
-        unsafe { wheel.insert(entry) };
+        // SAFETY: the timer is in no wheel, and is pinned. Its drop takes it out of this wheel.
+        unsafe { wheel.insert(timer.get_ref()) };
         let first = at < self.next.load(Ordering::Relaxed);
         if first {
             self.next.store(at, Ordering::Relaxed);
@@ -122,13 +161,6 @@ impl Timers {
             self.clock.store(1, Ordering::Relaxed);
         }
         first
-    }
-
-    /// Takes a timer out. Returns `false` if it has fired. Either way, neither the timer nor what
-    /// it acts on is touched on its behalf after this.
-    pub(crate) fn unset(&self, timer: &Timer) -> bool {
-        // SAFETY: the timer was set here, and is still in this wheel or in none.
-        unsafe { self.wheel().remove(&timer.entry) }
     }
 
     /// Puts `clock` to zero if no timer is set. Returns whether that is so.
@@ -156,7 +188,9 @@ impl Timers {
         self.next() < up_at
     }
 
-    pub(super) fn end_rest(&self) {
+    /// Ends a rest of the worker. Workers that rest from now on have to watch the timers of this
+    /// one too, if it becomes busy.
+    pub(in crate::scheduler) fn end_rest(&self) {
         self.rests.store(false, Ordering::Relaxed);
         // The fence comes before the worker checks whether it has timers. A timer that a foreign
         // thread sets from now on is left to other workers.
@@ -166,10 +200,7 @@ impl Timers {
 
     /// Sets the timer of a future, which is in no wheel. Returns whether it is due before all
     /// others, or gives the waker back if the wheel is closed.
-    ///
-    /// # Safety
-    /// As for `set`. The timer is taken back before its memory goes.
-    pub(super) unsafe fn admit(&self, timer: Pin<&Timer>, waker: Waker) -> Result<bool, Waker> {
+    pub(super) fn admit(&self, timer: Pin<&Timer>, waker: Waker) -> Result<bool, Waker> {
         let mut wheel = self.wheel();
         // MUTANT(alarm.admit.closed): false
         if self.closed.load(Ordering::Relaxed) {
@@ -177,8 +208,7 @@ impl Timers {
         }
         let before = timer.exchange(Some(waker));
         debug_assert!(before.is_none(), "one that is out has no waker");
-        // SAFETY: the caller's contract is that of `enter`.
-        Ok(unsafe { self.enter(&mut wheel, timer) })
+        Ok(self.enter(&mut wheel, timer))
     }
 
     /// Gives a future's timer another waker, and returns the previous one. Gives `waker` back if
@@ -186,14 +216,18 @@ impl Timers {
     pub(super) fn renew(&self, timer: &Timer, waker: Waker) -> Result<Option<Waker>, Waker> {
         let _wheel = self.wheel();
         // MUTANT(alarm.renew.look): true
-        if timer.entry.is_in() { Ok(timer.exchange(Some(waker))) } else { Err(waker) }
+        if timer.entry.is_in() {
+            return Ok(timer.exchange(Some(waker)));
+        }
+        timer.set_on.set(None);
+        Err(waker)
     }
 
     /// Takes a future's timer out if it is set, and returns its waker.
     pub(super) fn take_back(&self, timer: &Timer) -> Option<Waker> {
         let mut wheel = self.wheel();
-        // SAFETY: the timer was set here, and is still in this wheel or in none.
-        if unsafe { wheel.remove(&timer.entry) } { timer.exchange(None) } else { None }
+        timer.set_on.set(None);
+        if wheel.remove(timer) { timer.exchange(None) } else { None }
     }
 
     /// Closes the wheel to timers of futures, and returns the wakers of the remaining timers. No
@@ -202,12 +236,7 @@ impl Timers {
         let mut wheel = self.wheel();
         self.closed.store(true, Ordering::Relaxed);
         let mut wakers = Vec::new();
-        wheel.clear(|entry| {
-            // SAFETY: an entry is the start of its timer, which is not freed while we have the
-            // lock.
-            let timer = unsafe { entry.cast::<Timer>().as_ref() };
-            wakers.extend(timer.exchange(None));
-        });
+        wheel.clear(|timer| wakers.extend(timer.exchange(None)));
         self.next.store(NEVER, Ordering::Relaxed);
         wakers
     }

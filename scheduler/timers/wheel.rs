@@ -18,7 +18,7 @@
 //! advancing over an empty stretch of time costs nothing.
 
 use std::cell::Cell;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
 const BITS: u32 = 6;
 const SLOTS: usize = 1 << BITS;
@@ -29,7 +29,12 @@ const REACH: u64 = (SLOTS as u64 - 1) << (BITS * (LEVELS as u32 - 1));
 /// Items for which an empty slot keeps its memory.
 const ROOM: usize = 64;
 
-/// A timer, in a wheel or not. Its user owns the memory.
+/// A timer that a wheel can hold. Its user owns the memory.
+pub(super) trait Timed {
+    fn entry(&self) -> &Entry;
+}
+
+/// The part of a timer that the wheel uses.
 pub(super) struct Entry {
     /// The tick at which it is due.
     at: Cell<u64>,
@@ -61,19 +66,26 @@ impl Entry {
 }
 
 /// An item of a slot: when the timer is due, and where it is.
-struct Item {
+struct Item<T> {
     at: u64,
-    entry: NonNull<Entry>,
+    timer: NonNull<T>,
 }
 
-struct Level {
+impl<T> Item<T> {
+    fn timer(&self) -> &T {
+        // SAFETY: a timer in the wheel stays in place, as the caller of `insert` has promised.
+        unsafe { self.timer.as_ref() }
+    }
+}
+
+struct Level<T> {
     /// A bit for each slot that is not empty.
     occupied: u64,
-    slots: [Vec<Item>; SLOTS],
+    slots: [Vec<Item<T>>; SLOTS],
 }
 
 /// A timing wheel.
-pub(super) struct Wheel {
+pub(super) struct Wheel<T> {
     /// All timers that were due at this tick or before have been taken out.
     now: u64,
     len: usize,
@@ -82,11 +94,11 @@ pub(super) struct Wheel {
     stopped: usize,
     /// `LEVELS` of them, twelve kilobytes. They are made one by one, as an array would pass over
     /// the stack of the thread that builds a runtime.
-    levels: Box<[Level]>,
+    levels: Box<[Level<T>]>,
 }
 
-impl Wheel {
-    pub(super) fn new() -> Wheel {
+impl<T: Timed> Wheel<T> {
+    pub(super) fn new() -> Wheel<T> {
         let level = || Level { occupied: 0, slots: std::array::from_fn(|_| Vec::new()) };
         Wheel { now: 0, len: 0, stopped: 0, levels: (0..LEVELS).map(|_| level()).collect() }
     }
@@ -103,21 +115,18 @@ impl Wheel {
     ///
     /// # Panics
     /// With 4 billion timers in one slot.
-    pub(super) unsafe fn insert(&mut self, entry: NonNull<Entry>) {
-        // SAFETY: the caller keeps the timer in place.
-        let at = unsafe { entry.as_ref() }.at.get();
-        self.place(Item { at, entry });
+    pub(super) unsafe fn insert(&mut self, timer: &T) {
+        self.place(Item { at: timer.entry().at(), timer: NonNull::from(timer) });
         self.len += 1;
     }
 
-    fn place(&mut self, item: Item) {
+    fn place(&mut self, item: Item<T>) {
         let at = item.at.clamp(self.now + 1, self.now + REACH);
         let level = ((at ^ self.now).ilog2() / BITS).min(LEVELS as u32 - 1);
         let slot = (at >> (level * BITS)) as usize % SLOTS;
         let row = &mut self.levels[level as usize];
         let index = u32::try_from(row.slots[slot].len()).expect("a slot is not so large");
-        // SAFETY: the caller of `insert` keeps the timer in place as long as it is in the wheel.
-        let links = unsafe { item.entry.as_ref() };
+        let links = item.timer().entry();
         links.index.set(index);
         links.place.set(level << BITS | slot as u32);
         row.slots[slot].push(item);
@@ -126,10 +135,11 @@ impl Wheel {
 
     /// Takes a timer out. Returns `false` if it is in no wheel.
     ///
-    /// # Safety
-    /// The timer is in this wheel or in none.
-    pub(super) unsafe fn remove(&mut self, entry: &Entry) -> bool {
-        let place = entry.place.replace(OUT);
+    /// # Panics
+    /// If the timer is in another wheel.
+    pub(super) fn remove(&mut self, timer: &T) -> bool {
+        let entry = timer.entry();
+        let place = entry.place.get();
         if place == OUT {
             return false;
         }
@@ -137,10 +147,11 @@ impl Wheel {
         let row = &mut self.levels[level];
         let items = &mut row.slots[slot];
         let index = entry.index.get() as usize;
+        assert!(ptr::eq(items[index].timer.as_ptr(), timer), "the timer is in another wheel");
+        entry.place.set(OUT);
         items.swap_remove(index);
         if let Some(moved) = items.get(index) {
-            // SAFETY: a timer in the wheel is alive.
-            unsafe { moved.entry.as_ref() }.index.set(index as u32);
+            moved.timer().entry().index.set(index as u32);
         }
         if items.is_empty() {
             row.occupied &= !(1 << slot);
@@ -178,12 +189,7 @@ impl Wheel {
     /// Advances to tick `to`, and takes out the timers that are due by then, in the order of their
     /// ticks. Timers of the same tick come in any order. The caller may reuse the memory of a
     /// timer that it is given. After `most` timers it stops half-way and returns `false`.
-    pub(super) fn advance(
-        &mut self,
-        to: u64,
-        mut most: usize,
-        mut due: impl FnMut(NonNull<Entry>),
-    ) -> bool {
+    pub(super) fn advance(&mut self, to: u64, mut most: usize, mut due: impl FnMut(&T)) -> bool {
         while let Some((level, slot, begin)) = self.first()
             && begin <= to
         {
@@ -203,9 +209,8 @@ impl Wheel {
                 }
                 most -= 1;
                 self.len -= 1;
-                // SAFETY: a timer in the wheel is alive.
-                unsafe { item.entry.as_ref() }.place.set(OUT);
-                due(item.entry);
+                item.timer().entry().place.set(OUT);
+                due(item.timer());
             }
             let row = &mut self.levels[level];
             row.occupied &= !(1 << slot);
@@ -217,12 +222,11 @@ impl Wheel {
 
     /// Takes out all timers, due or not. The caller may reuse the memory of a timer that it is
     /// given.
-    pub(super) fn clear(&mut self, mut out: impl FnMut(NonNull<Entry>)) {
+    pub(super) fn clear(&mut self, mut out: impl FnMut(&T)) {
         for row in &mut self.levels {
             for item in row.slots.iter_mut().flat_map(std::mem::take) {
-                // SAFETY: a timer in the wheel is alive.
-                unsafe { item.entry.as_ref() }.place.set(OUT);
-                out(item.entry);
+                item.timer().entry().place.set(OUT);
+                out(item.timer());
             }
             row.occupied = 0;
         }
@@ -236,16 +240,21 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn advance(wheel: &mut Wheel, to: u64) -> Vec<u64> {
+    impl Timed for Entry {
+        fn entry(&self) -> &Entry {
+            self
+        }
+    }
+
+    fn advance(wheel: &mut Wheel<Entry>, to: u64) -> Vec<u64> {
         let mut fired = Vec::new();
-        // SAFETY: the entries of a test outlive its wheel.
-        while !wheel.advance(to, 3, |entry| fired.push(unsafe { entry.as_ref() }.at())) {}
+        while !wheel.advance(to, 3, |entry| fired.push(entry.at())) {}
         fired
     }
 
-    fn insert(wheel: &mut Wheel, entry: &Entry) {
+    fn insert(wheel: &mut Wheel<Entry>, entry: &Entry) {
         // SAFETY: the entries of a test outlive its wheel.
-        unsafe { wheel.insert(NonNull::from(entry)) };
+        unsafe { wheel.insert(entry) };
     }
 
     #[test]
@@ -279,8 +288,7 @@ mod tests {
         entries.iter().for_each(|entry| insert(&mut wheel, entry));
         // All but the first.
         for entry in &entries[1..] {
-            // SAFETY: the timer is in this wheel.
-            assert!(unsafe { wheel.remove(entry) });
+            assert!(wheel.remove(entry));
         }
         let rooms = wheel.levels.iter().flat_map(|row| &row.slots).map(Vec::capacity);
         assert!(rooms.sum::<usize>() <= 2 * ROOM);
@@ -294,8 +302,7 @@ mod tests {
         insert(&mut wheel, &never);
         assert!(advance(&mut wheel, 1 << 50).is_empty());
         assert!(never.is_in());
-        // SAFETY: the timer is in this wheel.
-        assert!(unsafe { wheel.remove(&never) });
+        assert!(wheel.remove(&never));
         assert_eq!((wheel.len(), wheel.next()), (0, None));
     }
 
@@ -372,8 +379,7 @@ mod tests {
                         model.insert(number, at);
                     }
                     Step::Remove(which) => {
-                        // SAFETY: the timer is in this wheel or in none.
-                        let was_in = unsafe { wheel.remove(&entries[which % steps.len()]) };
+                        let was_in = wheel.remove(&entries[which % steps.len()]);
                         prop_assert_eq!(was_in, model.remove(&(which % steps.len())).is_some());
                     }
                     Step::Advance(by) => {

@@ -1,4 +1,5 @@
-//! Structured waits that block the worker: during unwinding, and inside `no_suspend`.
+//! Waits that block the worker: structured ones during unwinding and inside `no_suspend`, and those
+//! of a shutdown with a time limit during unwinding.
 //!
 //! A destructor that runs during unwinding may open a scope or block on a task. That wait must
 //! not be cut short. But no other task may run on this thread meanwhile: it would see
@@ -26,6 +27,10 @@
 //!   end.
 //! * If there is no stack for that, the task is given away. A task that no other worker may or
 //!   can run is called on the present stack all the same: better a reported overflow than a hang.
+//!   A wait with a time limit ends without that.
+//!
+//! A wait with a time limit calls descendants only if no other worker can run them. A call may take
+//! longer than the limit, or for ever: the descendant may wait for what its ancestor does later.
 //!
 //! # Why no blocked worker waits for another
 //!
@@ -49,21 +54,22 @@
 
 use crate::retire::nesting::suspend_nesting;
 use crate::retire::stack::Stack;
-use crate::scheduler::life::scope_frame::task_of;
+use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::queue::item::{Item, Runnable};
+use crate::scheduler::queue::public::steal_until;
 use crate::scheduler::run_loop::call::start;
+use crate::scheduler::stacks::exhaustion::{give_up_pool, wake_others};
 use crate::scheduler::steal::idle::Rest;
-use crate::scheduler::worker::fiber::FiberOf;
-use crate::scheduler::worker::release::claimed;
+use crate::scheduler::worker::release::{claimed, queued};
+use crate::scheduler::worker::switch::{NextFiber, Program};
 use crate::scheduler::worker::{Fiber, Worker};
-use crate::shim::abort_with;
 use crate::shim::atomic::Ordering;
 use crate::shim::time::Duration;
 use crate::task::record::{Origin, Phase, Record};
-use crate::task::words::tree::{Node, NodeKind};
-use crossbeam_deque::Steal;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr::{self, NonNull};
+use crate::task::reference::{Ready, RunRef, TaskRef};
+use crate::task::words::join::Registered;
+use crate::task::words::tree::NodeKind;
+use std::ptr;
 use std::sync::PoisonError;
 
 /// How long a blocked worker rests while another worker starves.
@@ -74,11 +80,18 @@ const WHILE_OTHERS_STARVE: Duration = Duration::from_millis(1);
 /// overdue.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// What ends a wait that blocks its worker.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Until {
+    Grant,
+    /// A grant, or the end of a time limit.
+    Time,
+}
+
 /// Blocks the worker until the published wait of `task`, its running task, is over.
 #[cold]
-pub(crate) fn block<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
-    // SAFETY: `task` is the running task, so its record is alive.
-    let me = unsafe { task.as_ref() };
+pub(crate) fn block<'a>(worker: &Worker, task: TaskRef<'_>, until: Until) -> &'a Worker {
+    let me = task.get();
     let node = worker.node.get();
     // The waiting task may be in a bare coroutine; the tasks that are called meanwhile are not.
     let chain = suspend_nesting();
@@ -93,15 +106,18 @@ pub(crate) fn block<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
         worker.collect();
         if !me.wait.is_parked() {
             // The waker has queued the task, or is about to.
-            if worker.queues.ready.remove(task) {
+            if worker.queues.ready.remove(task).is_some() {
                 me.set_phase(Phase::Running);
                 break;
             }
         } else {
-            offer_or_run(worker, task);
+            offer_or_run(worker, task, until);
             if !me.wait.is_parked() {
                 continue; // a task that was run here has ended the wait
             }
+        }
+        if starving {
+            give_up_pool(worker);
         }
         let rest = Rest::BlockedFor(if starving { WHILE_OTHERS_STARVE } else { LOOK });
         let rest = worker.time_to_next().map_or(rest, |time| rest.at_most(time));
@@ -119,22 +135,22 @@ pub(crate) fn block<'a>(worker: &Worker, task: NonNull<Record>) -> &'a Worker {
 
 /// Runs fresh descendants of `task` from this worker's queues and from the injector, and gives
 /// the other tasks in this worker's queues away.
-fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
+fn offer_or_run(worker: &Worker, task: TaskRef<'_>, until: Until) {
     let mut given = GivenAway::default();
     loop {
-        while let Some(record) = next_here(worker, &mut given) {
-            match place_for(worker, task, record) {
+        while let Some(fresh) = next_here(worker, &mut given) {
+            match place_for(worker, task, &fresh, until) {
                 Some(place) => {
                     // The call may take long, or wait for a task that is given away.
                     given.queue(worker);
-                    run(worker, task, record, place);
+                    run(worker, task, fresh, place);
                 }
-                None => given.fresh.push(record),
+                None => given.fresh.push(fresh),
             }
         }
         given.queue(worker);
-        match next_injected(worker, |record| place_for(worker, task, record)) {
-            Some((record, place)) => run(worker, task, record, place),
+        match next_injected(worker, |fresh| place_for(worker, task, fresh, until)) {
+            Some((fresh, place)) => run(worker, task, fresh, place),
             None => return,
         }
     }
@@ -145,8 +161,8 @@ fn offer_or_run(worker: &Worker, task: NonNull<Record>) {
 #[derive(Default)]
 pub(in crate::scheduler) struct GivenAway {
     /// Claimed tasks.
-    pub(in crate::scheduler) fresh: Vec<NonNull<Record>>,
-    pub(in crate::scheduler) started: Vec<NonNull<Record>>,
+    pub(in crate::scheduler) fresh: Vec<RunRef>,
+    pub(in crate::scheduler) started: Vec<Ready>,
 }
 
 impl GivenAway {
@@ -155,37 +171,32 @@ impl GivenAway {
     pub(in crate::scheduler) fn queue(&mut self, worker: &Worker) {
         let shared = worker.shared();
         let mut any = false;
-        for record in self.fresh.drain(..) {
-            // SAFETY: we hold the task's run reference, so its record is alive.
-            let task = unsafe { record.as_ref() };
+        for task in self.fresh.drain(..) {
             task.unclaim();
             if task.traits.local {
-                worker.queues.local.borrow_mut().push_back(record);
+                worker.queues.local.borrow_mut().push_back(queued(task));
             } else {
-                shared.offer(Item::fresh(record));
+                shared.offer(Item::fresh(task));
                 any = true;
             }
         }
-        for record in self.started.drain(..) {
-            shared.offer(Item::started(record));
+        for task in self.started.drain(..) {
+            shared.offer(Item::started(task));
         }
         if any && shared.workers() > 1 {
             shared.given_away.fetch_add(1, Ordering::Release);
-            let me = worker.remote.index;
-            for index in (0..shared.workers()).filter(|index| *index != me) {
-                shared.idle.notify_worker(shared, index);
-            }
+            wake_others(worker);
         }
     }
 }
 
 /// Takes a fresh task out of this worker's own queues, and claims it.
-fn next_here(worker: &Worker, given: &mut GivenAway) -> Option<NonNull<Record>> {
+fn next_here(worker: &Worker, given: &mut GivenAway) -> Option<RunRef> {
     let public = || {
         while let Some(item) = worker.queues.deque.pop() {
             match claimed(item) {
-                Some(Runnable::Fresh(record)) => return Some(record),
-                Some(Runnable::Started(record)) => given.started.push(record),
+                Some(Runnable::Fresh(task)) => return Some(task),
+                Some(Runnable::Started(task)) => given.started.push(task),
                 None => {}
             }
         }
@@ -198,29 +209,25 @@ fn next_here(worker: &Worker, given: &mut GivenAway) -> Option<NonNull<Record>> 
 /// it. Puts the tasks before it back. Returns the task and the value.
 pub(in crate::scheduler) fn next_injected<W>(
     worker: &Worker,
-    mut wanted: impl FnMut(NonNull<Record>) -> Option<W>,
-) -> Option<(NonNull<Record>, W)> {
+    mut wanted: impl FnMut(&RunRef) -> Option<W>,
+) -> Option<(RunRef, W)> {
     let shared = worker.shared();
     let turn = shared.injector_turn.lock().unwrap_or_else(PoisonError::into_inner);
-    let (mut found, mut others) = (None, Vec::new());
-    while found.is_none() {
-        match shared.injector.steal() {
-            Steal::Success(item) => match claimed(item) {
-                Some(Runnable::Fresh(record)) => {
-                    found = wanted(record).map(|place| (record, place));
-                    if found.is_none() {
-                        // SAFETY: we hold the task's run reference, so its record is alive.
-                        unsafe { record.as_ref() }.unclaim();
-                        others.push(Item::fresh(record));
-                    }
+    let mut others = Vec::new();
+    let open = |item| {
+        match claimed(item)? {
+            Runnable::Fresh(task) => {
+                if let Some(place) = wanted(&task) {
+                    return Some((task, place));
                 }
-                Some(Runnable::Started(record)) => others.push(Item::started(record)),
-                None => {}
-            },
-            Steal::Retry => std::hint::spin_loop(),
-            Steal::Empty => break,
+                task.unclaim();
+                others.push(Item::fresh(task));
+            }
+            Runnable::Started(task) => others.push(Item::started(task)),
         }
-    }
+        None
+    };
+    let found = steal_until(|| shared.injector.steal(), open);
     let any = !others.is_empty();
     others.into_iter().for_each(|item| shared.injector.push(item));
     drop(turn);
@@ -241,10 +248,13 @@ enum Place {
 
 /// Returns where to call a claimed task. Returns `None` if the wait of `task` does not allow the
 /// call, or if other workers may find a stack for it.
-fn place_for(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>) -> Option<Place> {
-    // SAFETY: we hold the task's run reference, so its record is alive.
-    let fresh = unsafe { record.as_ref() };
-    if !descends_from(fresh.node.parent, task) || is_open_half(fresh, task) {
+fn place_for(worker: &Worker, task: TaskRef<'_>, fresh: &RunRef, until: Until) -> Option<Place> {
+    let shared = worker.shared();
+    let alone = shared.workers() == 1;
+    if until == Until::Time && !alone && !fresh.traits.local {
+        return None;
+    }
+    if !descends_from(LiveNode::parent_of_run(fresh), task) || is_open_half(fresh, task) {
         return None;
     }
     if worker.forbidden.get() > 0 && !is_waited_for(fresh, task) {
@@ -253,62 +263,52 @@ fn place_for(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>) ->
     if !fresh.traits.needs_own_stack() && worker.fiber().has_room() {
         return Some(Place::Here);
     }
-    let shared = worker.shared();
     match worker.memory.stacks.borrow_mut().take(worker.class_for(fresh), &shared.stacks) {
         Ok(stack) => Some(Place::Apart(stack)),
-        Err(_) => (fresh.traits.local || shared.workers() == 1).then_some(Place::Here),
+        Err(_) => (until == Until::Grant && (fresh.traits.local || alone)).then_some(Place::Here),
     }
 }
 
 /// Returns whether a claimed task is the second half of a join that `task` is in the middle of,
 /// and `task` does not wait for it yet.
-pub(in crate::scheduler) fn is_open_half(fresh: &Record, task: NonNull<Record>) -> bool {
+pub(in crate::scheduler) fn is_open_half(fresh: &RunRef, task: TaskRef<'_>) -> bool {
     fresh.traits.origin == Origin::Called
-        && task_of(fresh.node.parent) == Some(task)
-        && fresh.join.waiting_task() != Some(task.as_ptr().cast_const())
+        && LiveNode::parent_of_run(fresh).task() == Some(task)
+        && !is_joined_by(fresh, task)
+}
+
+fn is_joined_by(record: &Record, task: TaskRef<'_>) -> bool {
+    record.join.registered() == Registered::Task(task.pointer().as_ptr())
 }
 
 /// Returns whether `task` waits for the end of a claimed descendant, or of a node above that.
-fn is_waited_for(fresh: &Record, task: NonNull<Record>) -> bool {
-    let is_joined =
-        |record: &Record| record.join.waiting_task() == Some(task.as_ptr().cast_const());
-    if is_joined(fresh) {
+fn is_waited_for(fresh: &RunRef, task: TaskRef<'_>) -> bool {
+    if is_joined_by(fresh, task) {
         return true;
     }
-    let mut at = fresh.node.parent;
-    // SAFETY: the ancestors of an unfinished task are alive.
-    while let Some(node) = unsafe { at.as_ref() } {
-        if task_of(at) == Some(task) {
+    for node in LiveNode::parent_of_run(fresh).and_above() {
+        let owner = node.task();
+        if owner == Some(task) {
             // The innermost node of `task` above the descendant: a scope, or the node of the task
             // itself. The latter is closed at the end of the task, when it waits no more.
             return node.kind == NodeKind::Scope && node.is_waiting();
         }
-        // SAFETY: a node of kind Task is the start of its record, and this one is an ancestor, so
-        // it is alive.
-        if node.kind == NodeKind::Task && is_joined(unsafe { &*at.cast::<Record>() }) {
+        if node.kind == NodeKind::Task && owner.is_some_and(|above| is_joined_by(&above, task)) {
             return true;
         }
-        at = node.parent;
     }
     false
 }
 
-fn descends_from(mut node: *const Node, task: NonNull<Record>) -> bool {
-    // SAFETY: the ancestors of an unfinished task are alive.
-    while let Some(node_ref) = unsafe { node.as_ref() } {
-        if task_of(node) == Some(task) {
-            return true;
-        }
-        node = node_ref.parent;
-    }
-    false
+fn descends_from(node: LiveNode<'_>, task: TaskRef<'_>) -> bool {
+    node.and_above().any(|node| node.task() == Some(task))
 }
 
 /// Runs a claimed descendant of the waiting task to its end.
-fn run(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>, place: Place) {
+fn run(worker: &Worker, task: TaskRef<'_>, fresh: RunRef, place: Place) {
     match place {
-        Place::Here => start_here(worker, record),
-        Place::Apart(stack) => call_apart(worker, task, record, stack),
+        Place::Here => start_here(worker, fresh),
+        Place::Apart(stack) => call_apart(worker, task, fresh, stack),
     }
 }
 
@@ -316,53 +316,44 @@ fn run(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>, place: P
 // hot path.
 #[cold]
 #[inline(never)]
-fn start_here(worker: &Worker, record: NonNull<Record>) {
-    start(worker, record).uncount(worker);
+fn start_here(worker: &Worker, task: RunRef) {
+    start(worker, task).uncount(worker);
 }
 
 /// Runs a claimed task on a coroutine of its own, and returns when the task has ended.
-fn call_apart(worker: &Worker, task: NonNull<Record>, record: NonNull<Record>, stack: Stack) {
-    let (me, first) = (worker.fiber(), record.as_ptr());
-    // SAFETY: the stack was taken for this call, and is unused.
-    let fiber = unsafe { FiberOf::create(stack, ptr::from_ref(worker), first, enter_apart) };
-    // SAFETY: the coroutine was made above, and its stack is given back only below.
-    let fiber = unsafe { fiber.as_ref() };
-    worker.adopt(fiber);
-    fiber.caller.set(me);
+fn call_apart(worker: &Worker, task: TaskRef<'_>, first: RunRef, stack: Stack) {
+    let me = worker.fiber();
+    let fiber = NextFiber::new::<Apart>(worker, stack, first);
+    worker.adopt(&fiber);
     // Noted for every coroutine that is left.
-    me.task.set(task.as_ptr());
-    worker.fibers.running.set(fiber);
-    // SAFETY: `me` runs, and stays here until the new coroutine switches back to it.
-    unsafe { me.context.switch(&fiber.context) };
+    me.task.set(task.pointer().as_ptr());
+    worker.call_on(fiber);
     worker.reap();
     // `me` may be the main coroutine, which has no task between two others.
     me.task.set(ptr::null());
-    worker.disown(fiber);
-    let stack = fiber.take_stack().expect("the coroutine was made with a stack");
-    worker.memory.stacks.borrow_mut().put(stack);
+    worker.disown();
 }
 
-/// The first and last function on a coroutine that `call_apart` makes.
-unsafe extern "C" fn enter_apart(data: *mut u8, message: usize) {
-    // SAFETY: `data` is the coroutine that has just begun. It lives until it has switched back to
-    // `call_apart`.
-    let fiber = unsafe { &*data.cast_const().cast::<Fiber>() };
-    // SAFETY: this is the first action of the new coroutine.
-    unsafe { fiber.context.arrive(message) };
-    let here = || Worker::current().expect("a blocked worker stays on its thread");
-    // A panic of the task itself does not get here, as in `enter`.
-    let called = catch_unwind(AssertUnwindSafe(|| {
-        let first = NonNull::new(fiber.first.replace(ptr::null()).cast_mut());
-        start_here(here(), first.expect("the coroutine was made for a task"));
-    }));
-    if called.is_err() {
-        abort_with("the scheduler has panicked below a task, which is a bug");
+/// The program of a coroutine that `call_apart` makes.
+struct Apart;
+
+impl Program for Apart {
+    type Result = ();
+
+    fn run(fiber: &Fiber) {
+        let first = fiber.first.take().expect("the coroutine was made for a task");
+        start_here(here(), first);
     }
-    let worker = here();
-    let caller = fiber.caller.get();
-    worker.fibers.running.set(caller);
-    #[cfg(cygnet_tsan)]
-    worker.fibers.departed.set(fiber);
-    // SAFETY: nothing on this stack is used again, and the caller waits in `call_apart`.
-    unsafe { fiber.context.leave(&(*caller).context) }
+
+    fn end(worker: &Worker, fiber: &Fiber, (): ()) -> NextFiber {
+        // We still stand on this stack. The pool is ours, and nothing is taken from it before the
+        // switch.
+        let stack = fiber.take_stack().expect("the coroutine was made with a stack");
+        worker.memory.stacks.borrow_mut().put(stack);
+        fiber.caller.take().expect("the coroutine was called")
+    }
+}
+
+fn here<'a>() -> &'a Worker {
+    Worker::current().expect("a blocked worker stays on its thread")
 }

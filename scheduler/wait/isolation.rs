@@ -48,9 +48,8 @@
 //!
 //! # When no stack is available
 //!
-//! Same as without isolation (scheduler/stacks/exhaustion.rs), except that only members become
-//! guests. Outsiders that are kept hold their stacks meanwhile, and the detection of deadlocks
-//! counts them as unable to continue.
+//! Same as without isolation (scheduler/stacks/exhaustion.rs), except that the worker looks only at
+//! members. Outsiders that are kept hold their stacks meanwhile.
 //!
 //! # Limits
 //!
@@ -61,22 +60,25 @@
 //! A migratable task stays on its worker as long as the worker is isolated. So does a task that
 //! is spawned as migratable below the scope.
 
-use crate::scheduler::life::scope_frame::ScopeFrame;
+use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::queue::item::{Item, Runnable};
+use crate::scheduler::queue::public::steal_until;
 use crate::scheduler::queue::run_queue::RunQueue;
 use crate::scheduler::steal::idle::{Rest, Roused};
 use crate::scheduler::wait::blocking_wait::{GivenAway, next_injected};
 use crate::scheduler::wait::isolations::{IsolatedScope, SHORTEST};
-use crate::scheduler::worker::release::claimed;
+use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::release::{claimed, queued, try_claim};
 use crate::scheduler::worker::remote::Remote;
-use crate::scheduler::worker::{Fiber, Worker};
+use crate::scheduler::worker::switch::NextFiber;
 use crate::shim::atomic::Ordering;
 use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{say, spin_loop, thread};
-use crate::task::record::{Phase, Record};
-use crate::task::words::tree::{Isolation, Node, NodeKind};
+use crate::task::record::Phase;
+use crate::task::reference::{Ready, RunRef};
+use crate::task::words::tree::{Isolation, Node};
 use crossbeam_deque::Steal;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 /// How long a look lasts.
 const LOOK: Duration = Duration::from_micros(20);
@@ -90,30 +92,14 @@ const OUTSIDERS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Returns the innermost isolating scope at or above a node that lies under one.
-fn isolating(mut node: *const Node) -> *const Node {
-    loop {
-        // SAFETY: the ancestors of an unfinished task are alive, and one of them isolates.
-        let node_ref = unsafe { &*node };
-        if node_ref.isolation() == Isolation::Here {
-            return node;
-        }
-        node = node_ref.parent;
-    }
+fn isolating(node: LiveNode<'_>) -> *const Node {
+    node.up_to(|node| node.isolation() == Isolation::Here).pointer()
 }
 
 /// Returns whether `node` is `scope`, which isolates, or lies under it.
-fn descends_from(mut node: *const Node, scope: *const Node) -> bool {
-    // SAFETY: the ancestors of an unfinished task are alive.
-    while let Some(node_ref) = unsafe { node.as_ref() } {
-        if ptr::eq(node, scope) {
-            return true;
-        }
-        if node_ref.isolation() == Isolation::None {
-            return false;
-        }
-        node = node_ref.parent;
-    }
-    false
+fn descends_from(node: LiveNode<'_>, scope: LiveNode<'_>) -> bool {
+    let scope = scope.pointer();
+    node.up_to(|node| node.is(scope) || node.isolation() == Isolation::None).is(scope)
 }
 
 impl Worker {
@@ -149,40 +135,35 @@ impl Worker {
     /// Isolates the worker for a task that begins here under an isolating scope.
     #[cold]
     #[inline(never)]
-    pub(crate) fn begin_isolated(&self, task: &Record) {
-        self.isolate(isolating(task.node.parent));
+    pub(crate) fn begin_isolated(&self, task: &RunRef) {
+        self.isolate(isolating(LiveNode::parent_of_run(task)));
     }
 
     /// Undoes `begin_isolated` when the task has ended.
     #[cold]
     #[inline(never)]
-    pub(crate) fn end_isolated(&self, task: &Record) {
-        self.end_isolation(isolating(task.node.parent));
+    pub(crate) fn end_isolated(&self, task: &RunRef) {
+        self.end_isolation(isolating(LiveNode::parent_of_run(task)));
     }
 
-    /// Returns whether a queued or claimed task may run here at present.
-    pub(crate) fn may_run(&self, record: NonNull<Record>) -> bool {
-        !self.isolations.any() || self.is_member(record)
+    /// Returns whether a queued or claimed task, which has this node, may run here at present.
+    pub(crate) fn may_run<'a>(&self, node: impl Into<LiveNode<'a>>) -> bool {
+        !self.isolations.any() || self.is_member(node)
     }
 
-    /// Returns whether a task is a member of the innermost isolating scope.
-    fn is_member(&self, record: NonNull<Record>) -> bool {
-        let scope = self.isolations.innermost();
-        // SAFETY: members that run here, or the owner, have not ended, so the scope is open.
-        let owns = match unsafe { &*scope }.kind {
-            // SAFETY: a node of kind Scope is the start of its frame.
-            NodeKind::Scope => unsafe { (*scope.cast::<ScopeFrame>()).owner() == record },
-            _ => false,
-        };
-        // SAFETY: the task is claimed, or in a queue of ours, so it has not ended.
-        owns || descends_from(unsafe { record.as_ref() }.node.parent, scope)
+    /// Returns whether the task that has this node is a member of the innermost isolating scope.
+    fn is_member<'a>(&self, node: impl Into<LiveNode<'a>>) -> bool {
+        let node = node.into();
+        let Some(scope) = self.isolations.innermost() else { return false };
+        scope.task() == node.task()
+            || node.parent().is_some_and(|above| descends_from(above, scope))
     }
 
     /// Returns the coroutine to run next, as `pick` does without isolation. The caller has
     /// emptied the inbox.
     #[cold]
     #[inline(never)]
-    pub(crate) fn pick_member(&self) -> *const Fiber {
+    pub(crate) fn pick_member(&self) -> NextFiber {
         if self.fairness.tick() {
             // As in `pick`, fresh tasks now come before tasks that yield all the time.
             self.serve_owed();
@@ -191,30 +172,26 @@ impl Worker {
                 self.isolations.found();
                 return fiber;
             }
-            if self.memory.exhausted.get()
-                && !ptr::eq(self.fibers.running.get(), self.fibers.main.get())
-            {
-                return self.fibers.main.get();
+            if self.must_look_for_awaited() {
+                return NextFiber::main(self);
             }
         }
-        if let Some(record) = self.next_ready_member() {
-            // SAFETY: a ready task has not ended.
-            let task = unsafe { record.as_ref() };
+        if let Some(task) = self.next_ready_member() {
             task.set_phase(Phase::Running);
             self.isolations.found();
-            return ptr::with_exposed_provenance(task.place.load(Ordering::Relaxed));
+            return NextFiber::of(task);
         }
         let Some(fiber) = self.next_member().and_then(|record| self.begin(record)) else {
-            return self.fibers.main.get();
+            return NextFiber::main(self);
         };
         self.isolations.found();
         fiber
     }
 
     /// Returns the first ready member. The outsiders before it are kept waiting.
-    fn next_ready_member(&self) -> Option<NonNull<Record>> {
+    fn next_ready_member(&self) -> Option<Ready> {
         while let Some(record) = self.queues.ready.pop() {
-            if self.is_member(record) {
+            if self.is_member(&record) {
                 return Some(record);
             }
             self.isolations.keep_waiting(record);
@@ -224,7 +201,7 @@ impl Worker {
 
     /// Takes a fresh member out of this worker's queues or the injector, and claims it. Outsiders
     /// that are met in this worker's queues go to the injector.
-    pub(crate) fn next_member(&self) -> Option<NonNull<Record>> {
+    pub(crate) fn next_member(&self) -> Option<RunRef> {
         let mut given = GivenAway::default();
         let found = self.next_member_here(&mut given);
         given.queue(self);
@@ -233,27 +210,20 @@ impl Worker {
 
     /// Same as `next_member`, for tasks that the usual order may never reach: each queue has its
     /// turn, and its oldest task comes first.
-    pub(in crate::scheduler) fn next_neglected_member(&self) -> Option<NonNull<Record>> {
+    pub(in crate::scheduler) fn next_neglected_member(&self) -> Option<RunRef> {
         let mut given = GivenAway::default();
         let turn = self.fairness.turn.get();
         self.fairness.turn.set(turn.wrapping_add(1));
         let found = (0..4).find_map(|i| match turn.wrapping_add(i) % 4 {
             0 => self.next_local_member(),
             1 => self.next_injected_member(),
-            2 => loop {
-                match self.remote.thief.steal() {
-                    Steal::Success(item) => {
-                        if let Some(record) = self.open_member(item, &mut given) {
-                            break Some(record);
-                        }
-                    }
-                    Steal::Retry => spin_loop(),
-                    Steal::Empty => break None,
-                }
-            },
+            2 => {
+                let open = |item| self.open_member(item, &mut given);
+                steal_until(|| self.remote.thief.steal(), open)
+            }
             _ => loop {
                 match self.next_oldest() {
-                    Some(record) if !self.is_member(record) => given.fresh.push(record),
+                    Some(record) if !self.is_member(&record) => given.fresh.push(record),
                     found => break found,
                 }
             },
@@ -262,25 +232,25 @@ impl Worker {
         found
     }
 
-    fn next_injected_member(&self) -> Option<NonNull<Record>> {
-        let wanted = |record| self.is_member(record).then_some(());
+    fn next_injected_member(&self) -> Option<RunRef> {
+        let wanted = |task: &RunRef| self.is_member(task).then_some(());
         next_injected(self, wanted).map(|(record, ())| record)
     }
 
     /// Claims the task of an item, and returns it if it is a fresh member. Any other task goes to
     /// `given`.
-    fn open_member(&self, item: Item, given: &mut GivenAway) -> Option<NonNull<Record>> {
+    fn open_member(&self, item: Item, given: &mut GivenAway) -> Option<RunRef> {
         match claimed(item)? {
-            Runnable::Fresh(record) if self.is_member(record) => return Some(record),
+            Runnable::Fresh(record) if self.is_member(&record) => return Some(record),
             Runnable::Fresh(record) => given.fresh.push(record),
             Runnable::Started(record) => given.started.push(record),
         }
         None
     }
 
-    fn next_member_here(&self, given: &mut GivenAway) -> Option<NonNull<Record>> {
-        if let Some(record) = NonNull::new(self.queues.dedicated.replace(ptr::null()).cast_mut()) {
-            if self.is_member(record) {
+    fn next_member_here(&self, given: &mut GivenAway) -> Option<RunRef> {
+        if let Some(record) = self.queues.dedicated.take() {
+            if self.is_member(&record) {
                 return Some(record);
             }
             given.fresh.push(record);
@@ -289,7 +259,7 @@ impl Worker {
             self.serve_requests();
         }
         while let Some(record) = self.remote.private.pop() {
-            if self.is_member(record) {
+            if self.is_member(&record) {
                 return Some(record);
             }
             given.fresh.push(record);
@@ -302,18 +272,24 @@ impl Worker {
         self.next_local_member()
     }
 
-    fn next_local_member(&self) -> Option<NonNull<Record>> {
+    fn next_local_member(&self) -> Option<RunRef> {
         let mut local = self.queues.local.borrow_mut();
         // The task of a stale entry may have ended, so a task is claimed before it is examined.
-        for index in 0..local.len() {
-            // SAFETY: the queue holds a reference to the task.
-            let task = unsafe { local[index].as_ref() };
-            if task.claim() {
-                if self.is_member(local[index]) {
-                    return local.remove(index);
+        // Stale entries stay: to release one may run a destructor of the user. The entries that
+        // are passed go to the back, and come back to the front in the end.
+        for passed in 0..local.len() {
+            let back = match try_claim(local.pop_front()?) {
+                Ok(task) if self.is_member(&task) => {
+                    local.rotate_right(passed);
+                    return Some(task);
                 }
-                task.unclaim();
-            }
+                Ok(task) => {
+                    task.unclaim();
+                    queued(task)
+                }
+                Err(stale) => stale,
+            };
+            local.push_back(back);
         }
         None
     }
@@ -327,7 +303,7 @@ impl Worker {
         }
         let given_away = self.shared().given_away.load(Ordering::Acquire);
         // A member that was found and waits for a stack is enough.
-        if self.queues.dedicated.get().is_null() && self.look_for_member() {
+        if !self.queues.has_dedicated() && self.look_for_member() {
             self.isolations.found();
             return None;
         }
@@ -351,7 +327,7 @@ impl Worker {
     /// Same as `search_member` when some worker cannot get a stack, but does not sleep: see
     /// `exhaustion`. Returns `true` if there is something to run now.
     pub(crate) fn find_member_under_pressure(&self) -> bool {
-        let stack = !self.memory.exhausted.get() && self.queues.dedicated.get().is_null();
+        let stack = !self.memory.exhausted.get() && !self.queues.has_dedicated();
         let found = stack && self.look_for_member();
         if found {
             self.isolations.found();
@@ -409,9 +385,9 @@ impl Worker {
         found
     }
 
-    fn keep(&self, record: NonNull<Record>) -> bool {
-        debug_assert!(self.queues.dedicated.get().is_null());
-        self.queues.dedicated.set(record.as_ptr());
+    fn keep(&self, task: RunRef) -> bool {
+        debug_assert!(!self.queues.has_dedicated());
+        self.queues.dedicated.set(Some(task));
         true
     }
 
@@ -438,12 +414,10 @@ impl Worker {
         from.private.steal(1, |record| found = Some(record));
         let Some(record) = found else {
             let scope = self.isolations.innermost();
-            return self.steal_fork(from, |node| descends_from(node, scope));
+            return self.steal_fork(from, |node| scope.is_some_and(|at| descends_from(node, at)));
         };
-        // SAFETY: the task was just taken out of a private deque, so it is fresh and ours to
-        // start.
-        unsafe { record.as_ref() }.set_phase(Phase::Running);
-        if self.is_member(record) {
+        record.set_phase(Phase::Running);
+        if self.is_member(&record) {
             return self.keep(record);
         }
         given.fresh.push(record);
@@ -461,11 +435,7 @@ impl Worker {
             return;
         }
         let scope = self.isolations.innermost();
-        // SAFETY: members that run here, or the owner, have not ended, so the scope is open. It
-        // is the start of its frame.
-        let owner = unsafe { (*scope.cast::<ScopeFrame>()).owner() };
-        // SAFETY: the owner of an open scope has not ended.
-        let owner = unsafe { owner.as_ref() };
+        let Some(owner) = scope.and_then(LiveNode::task) else { return };
         say(&format!(
             "cygnet: a wait for descendants only, of task {} ({}, spawned at {}), has kept {outsiders} ready \
              task(s) of worker {} waiting for {} s; if a descendant waits for one of them, both wait for ever",

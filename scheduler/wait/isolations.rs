@@ -1,11 +1,11 @@
 //! The scopes that isolate a worker. See the module `isolation`.
 
+use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::queue::run_queue::RunQueue;
 use crate::shim::time::{Duration, Instant};
-use crate::task::record::Record;
+use crate::task::reference::{Ready, TaskRef};
 use crate::task::words::tree::Node;
 use std::cell::{Cell, RefCell};
-use std::ptr::{self, NonNull};
 
 /// The shortest sleep between two looks.
 pub(super) const SHORTEST: Duration = Duration::from_micros(50);
@@ -42,19 +42,24 @@ impl Isolations {
         self.any.get()
     }
 
-    pub(super) fn innermost(&self) -> *const Node {
-        self.scopes.borrow().last().map_or(ptr::null(), |isolated| isolated.scope)
+    /// The innermost scope that isolates the worker, if there is one. The reference is for code
+    /// that runs on the worker.
+    pub(super) fn innermost(&self) -> Option<LiveNode<'_>> {
+        let scope = self.scopes.borrow().last()?.scope;
+        // SAFETY: a scope is in the list while its owner, or a member that runs here, has not
+        // ended. So the scope is open.
+        Some(unsafe { LiveNode::new(scope) })
     }
 
     /// Keeps an outsider until the innermost isolation ends.
-    pub(super) fn keep_waiting(&self, record: NonNull<Record>) {
+    pub(super) fn keep_waiting(&self, task: Ready) {
         if let Some(isolated) = self.scopes.borrow().last() {
-            isolated.kept.push(record);
+            isolated.kept.push(task);
         }
     }
 
     /// Calls `f` for each outsider that is kept.
-    pub(crate) fn for_each_kept(&self, mut f: impl FnMut(NonNull<Record>)) {
+    pub(crate) fn for_each_kept(&self, mut f: impl FnMut(TaskRef<'_>)) {
         self.scopes.borrow().iter().for_each(|isolated| isolated.kept.for_each(&mut f));
     }
 

@@ -4,7 +4,9 @@ use crate::retire::nesting::Pin;
 use crate::scheduler::wait::interrupted::Interrupted;
 use crate::scheduler::worker::Worker;
 use crate::shim::thread_local;
+use crate::task::outcome::{drop_payload, quietly};
 use std::cell::Cell;
+use std::ptr;
 
 thread_local! {
     /// The number of sections that a plain thread is in. A worker has a count of its own, because
@@ -67,6 +69,22 @@ pub fn no_suspend<R>(f: impl FnOnce() -> R) -> R {
     with_depth(|depth| depth.set(depth.get() + 1));
     let _section = Section;
     f()
+}
+
+/// Calls foreign code, which must not wait. The task that runs on this worker, if there is one,
+/// has nothing to do with that code. A panic is not propagated: the panic hook has reported it.
+pub(crate) fn call_foreign(f: impl FnOnce()) {
+    let call = || quietly(|| no_suspend(f)).into_iter().for_each(drop_payload);
+    match Worker::current() {
+        Some(worker) => in_nobodys_name_on(worker, call),
+        None => call(),
+    }
+}
+
+pub(crate) fn in_nobodys_name_on(worker: &Worker, f: impl FnOnce()) {
+    let outer = worker.node.replace(ptr::null());
+    f();
+    worker.node.set(outer);
 }
 
 /// Panics if the caller is in a section that forbids suspension. Does nothing during unwinding,

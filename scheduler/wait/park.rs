@@ -5,52 +5,67 @@
 //! module has the two steps that need the scheduler: leaving the worker to other tasks, and
 //! continuing.
 
+use crate::scheduler::blocking::is_server;
 use crate::scheduler::cancel;
 use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::run_loop::call;
 use crate::scheduler::timers::tick::Tick;
 use crate::scheduler::timers::timer::{Action, Timer};
-use crate::scheduler::wait::blocking_wait;
+use crate::scheduler::wait::blocking_wait::{Until, block};
 use crate::scheduler::wait::interrupted::{Interrupted, Interruption};
 use crate::scheduler::wait::no_suspend::{assert_may_suspend, refuse_to_suspend};
-use crate::scheduler::worker::{Fiber, Worker};
+use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::switch::NextFiber;
 use crate::shim::atomic::{AtomicBool, Ordering};
-use crate::shim::load_in_total_order;
 use crate::shim::{self, Arc, Bug};
+use crate::shim::{Cell, load_in_total_order};
 use crate::task::record::{Phase, Record};
+use crate::task::reference::{TaskRef, WaiterRef};
 use crate::task::thread_waiter::ThreadWaiter;
 use crate::task::words::join::{JoinWord, Waiter};
 use crate::task::words::tree::{Node, Verdict};
 use crate::task::words::wait::{Publish, WaitKind, Woken};
 use std::panic::Location;
-use std::pin::Pin;
-use std::ptr::{self, NonNull};
+use std::pin::pin;
+use std::ptr;
 
 /// Tells a simulation what the caller waits for, until the returned guard is dropped.
 #[inline(always)]
 pub(crate) fn waits<'a>(what: impl Fn() -> String + 'a) -> shim::Waits<'a> {
     let task = if shim::is_simulated() { Worker::current().and_then(Worker::task) } else { None };
-    shim::waits(move || {
-        // SAFETY: the guard lies on the stack of this task, which has not ended.
-        match task.map(|task| unsafe { task.as_ref() }) {
-            Some(task) => {
-                let name = task.name().map_or(String::new(), |name| format!(" `{name}`"));
-                let (id, place) = (task.id(), task.spawned_at);
-                format!("task {id}{name}, spawned at {place}, waits for {}", what())
-            }
-            None => format!("the thread waits for {}", what()),
+    shim::waits(move || match task {
+        Some(task) => {
+            let name = task.name().map_or(String::new(), |name| format!(" `{name}`"));
+            let (id, place) = (task.id(), task.spawned_at);
+            format!("task {id}{name}, spawned at {place}, waits for {}", what())
         }
+        None => format!("the thread waits for {}", what()),
     })
 }
 
 /// Cuts a wait short for another reason than a cancel of the waiter's node.
 pub(in crate::scheduler) trait Limit {
+    /// The caller has found that the task [may wait](Worker::may_wait).
+    const MAY_WAIT: bool = true;
+
     /// Returns whether the limit has been reached. The waiter calls this after it has published
     /// the wait.
     fn is_over(&self) -> bool;
 }
 
 impl Limit for () {
+    #[inline(always)]
+    fn is_over(&self) -> bool {
+        false
+    }
+}
+
+/// No limit, for a caller that has not looked whether the task may wait.
+struct Unknown;
+
+impl Limit for Unknown {
+    const MAY_WAIT: bool = false;
+
     #[inline(always)]
     fn is_over(&self) -> bool {
         false
@@ -71,7 +86,7 @@ enum Spent {
     /// By blocking the thread: no other task may run on it.
     Blocking,
     /// By leaving for this coroutine, which runs meanwhile.
-    Beside(*const Fiber),
+    Beside(NextFiber),
 }
 
 /// Publishes a wait of `me`, a task that runs in `node`. Takes the wait back if `node` was
@@ -108,18 +123,37 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn wait(
         &self,
-        task: NonNull<Record>,
+        task: TaskRef<'_>,
         kind: WaitKind,
+    ) -> (Result<(), Interrupted>, &Worker) {
+        self.wait_within(task, kind, &Unknown)
+    }
+
+    /// The same wait, if the task [may wait](Worker::may_wait).
+    #[inline(always)]
+    pub(in crate::scheduler) fn wait_on(
+        &self,
+        task: TaskRef<'_>,
+        kind: WaitKind,
+    ) -> (Result<(), Interrupted>, &Worker) {
+        self.wait_within(task, kind, &())
+    }
+
+    #[inline(always)]
+    fn wait_within(
+        &self,
+        task: TaskRef<'_>,
+        kind: WaitKind,
+        limit: &impl Limit,
     ) -> (Result<(), Interrupted>, &Worker) {
         let mut worker = self;
         loop {
-            worker = match worker.lie_down(task, kind, &()) {
+            worker = match worker.lie_down(task, kind, limit) {
                 Spent::Over(result) => return (result, worker),
-                Spent::Blocking => blocking_wait::block(worker, task),
+                Spent::Blocking => block(worker, task, Until::Grant),
                 Spent::Beside(next) => worker.leave_for(next),
             };
-            // SAFETY: `task` is the running task, so its record is alive.
-            if unsafe { task.as_ref() }.wait.woken() == Woken::Granted {
+            if task.wait.woken() == Woken::Granted {
                 return (Ok(()), worker);
             }
             // Otherwise the interruption was for a node that the task has left, or for one above
@@ -130,28 +164,26 @@ impl Worker {
         }
     }
 
-    /// Waits for a grant until `at`. A grant that has come is collected, even if the time has
-    /// passed.
+    /// Waits for a grant until `at`, if the task [may wait](Worker::may_wait). A grant that has
+    /// come is collected, even if the time has passed.
     pub(in crate::scheduler) fn wait_until(
         &self,
-        task: NonNull<Record>,
+        task: TaskRef<'_>,
         at: Tick,
     ) -> (Result<(), Interruption>, &Worker) {
-        let over = AtomicBool::new(false);
-        let timer = Timer::new(at, Action::Expire(task, NonNull::from(&over)));
-        let timers = ptr::from_ref(&self.remote.timers);
-        // SAFETY: the timer stays on this frame, which does not return before the timer has fired
-        // or been taken out.
-        unsafe { self.set_timer(Pin::new_unchecked(&timer)) };
+        // The timer is taken out, and the waiter dropped, before the task leaves this frame.
+        let action = Action::Expire(waiter_of(task), AtomicBool::new(false));
+        let timer = pin!(Timer::new(at, action));
+        self.set_timer(timer.as_ref());
+        let over = timer.over();
         let mut worker = self;
         let result = loop {
-            let granted = match worker.lie_down(task, WaitKind::Grant, &over) {
+            let granted = match worker.lie_down(task, WaitKind::Grant, over) {
                 Spent::Over(result) => result.is_ok(),
-                Spent::Blocking => unreachable!("only a structured wait blocks its worker"),
+                Spent::Blocking => unreachable!("a wait that blocks its worker is begun as one"),
                 Spent::Beside(next) => {
                     worker = worker.leave_for(next);
-                    // SAFETY: `task` is the running task, so its record is alive.
-                    unsafe { task.as_ref() }.wait.woken() == Woken::Granted
+                    task.wait.woken() == Woken::Granted
                 }
             };
             if granted {
@@ -166,33 +198,74 @@ impl Worker {
             // The interruption was for a node that the task has left, or for one above the node
             // in which the task ignores cancellation.
         };
-        // SAFETY: the timers belong to a worker of this runtime, which lives as long as the task.
-        unsafe { &*timers }.unset(&timer);
+        timer.unset();
         (result, worker)
     }
 
-    /// Returns the node that the running task is in.
-    fn running_node(&self) -> &Node {
-        // SAFETY: the node is that of the running task or of a scope on its stack, so it is
-        // alive.
-        unsafe { &*self.node.get() }
+    /// Waits for a grant until `at`, if that is given, while the thread unwinds. No other task may
+    /// run on it meanwhile, so this blocks the worker. A cancel cuts the wait short.
+    #[cold]
+    pub(in crate::scheduler) fn block_until(
+        &self,
+        task: TaskRef<'_>,
+        at: Option<Tick>,
+    ) -> (Result<(), Interruption>, &Worker) {
+        // The timer is taken out, and the waiter dropped, before the task leaves this frame.
+        let action = Action::Expire(waiter_of(task), AtomicBool::new(false));
+        let timer = pin!(Timer::new(at.unwrap_or(Tick::NEVER), action));
+        if at.is_some() {
+            self.set_timer(timer.as_ref());
+        }
+        let has_limit = at.is_some() || self.running_node().is_timed();
+        let until = if has_limit { Until::Time } else { Until::Grant };
+        let (me, over) = (task.get(), timer.over());
+        let mut worker = self;
+        let result = loop {
+            // A cancel from now on finds the task.
+            if !worker.may_wait() || worker.is_cancelled_here() {
+                break Err(Interruption::Cancelled);
+            }
+            if over.load(Ordering::Relaxed) {
+                break Err(Interruption::TimedOut);
+            }
+            me.place.store(worker.fibers.running.get().expose_provenance(), Ordering::Relaxed);
+            me.set_phase(Phase::Parked);
+            match worker.publish_wait(me, WaitKind::Grant, over) {
+                Ok(Publish::Parked) => {
+                    worker.counters().parks.add(1);
+                    worker = block(worker, task, until);
+                    if task.wait.woken() == Woken::Granted {
+                        break Ok(());
+                    }
+                }
+                published => {
+                    me.set_phase(Phase::Running);
+                    if published.is_ok() {
+                        break Ok(());
+                    }
+                }
+            }
+            // Otherwise the limit is over, or the interruption was for a node that the task has
+            // left, or for one above the node in which the task ignores cancellation.
+        };
+        timer.unset();
+        (result, worker)
     }
 
     /// Returns whether the running task is cancelled in the node that it is in.
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     pub(in crate::scheduler) fn is_cancelled_here(&self) -> bool {
         cancel::is_cancelled(self.running_node())
     }
 
     /// Publishes a wait of `task`, and returns how the task spends it.
     #[inline(never)]
-    fn lie_down(&self, task: NonNull<Record>, kind: WaitKind, limit: &impl Limit) -> Spent {
-        // SAFETY: `task` is the running task, so its record is alive.
-        let me = unsafe { task.as_ref() };
+    fn lie_down<L: Limit>(&self, task: TaskRef<'_>, kind: WaitKind, limit: &L) -> Spent {
+        let me = task.get();
         // While the thread unwinds, no other task may run on it.
         let panicking = crate::shim::panicking();
-        if kind != WaitKind::Structured && (panicking || !self.may_wait()) {
+        let may_wait = || L::MAY_WAIT || self.may_wait();
+        if kind != WaitKind::Structured && (panicking || !may_wait()) {
             return Spent::Over(Err(Interrupted));
         }
         me.place.store(self.fibers.running.get().expose_provenance(), Ordering::Relaxed);
@@ -238,13 +311,13 @@ impl Worker {
         kind: WaitKind,
         limit: &impl Limit,
     ) -> Result<Publish, Interrupted> {
-        publish_wait(self.running_node(), me, kind, limit)
+        publish_wait(self.running_node().get(), me, kind, limit)
     }
 
     /// Waits for a permit.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn park(&self, task: NonNull<Record>) -> Result<(), Interrupted> {
+    pub(crate) fn park(&self, task: TaskRef<'_>) -> Result<(), Interrupted> {
         assert_may_suspend();
         // After the deadline the task fails, even if there is a permit.
         if self.is_late() {
@@ -262,7 +335,7 @@ impl Worker {
 
     /// Waits until tick `at`.
     #[track_caller]
-    pub(crate) fn sleep(&self, task: NonNull<Record>, at: Tick) -> Result<(), Interrupted> {
+    pub(crate) fn sleep(&self, task: TaskRef<'_>, at: Tick) -> Result<(), Interrupted> {
         assert_may_suspend();
         if self.is_interrupted() {
             self.give_way(task);
@@ -270,32 +343,49 @@ impl Worker {
         }
         let place = Location::caller();
         let _waits = waits(|| format!("a time, asleep at {place}"));
-        let timer = Timer::new(at, Action::Wake(task));
-        let timers = ptr::from_ref(&self.remote.timers);
-        // SAFETY: the timer stays on this frame, which does not return before the timer has fired
-        // or been taken out.
-        unsafe { self.set_timer(Pin::new_unchecked(&timer)) };
-        let (result, worker) = self.wait(task, WaitKind::Grant);
+        // This call returns only after the grant, or when the timer has been taken out.
+        let action = Action::Wake(Cell::new(Some(waiter_of(task))));
+        let timer = pin!(Timer::new(at, action));
+        self.set_timer(timer.as_ref());
+        // Nothing but the timer grants this wait.
+        self.wait_or_take_back(task, WaitKind::Grant, || timer.unset())
+    }
+
+    /// Waits for a grant. `take_back` is called after an interruption, and takes the registration
+    /// back. It returns `false` if the grant is under way: then this waits for the grant, too.
+    #[inline(always)]
+    fn wait_or_take_back(
+        &self,
+        task: TaskRef<'_>,
+        kind: WaitKind,
+        take_back: impl FnOnce() -> bool,
+    ) -> Result<(), Interrupted> {
+        let (result, worker) = self.wait(task, kind);
         if result.is_ok() {
-            // The timer has fired: nothing else grants this wait.
             return Ok(());
         }
-        // SAFETY: the timers belong to a worker of this runtime, which lives as long as the task.
-        if !unsafe { &*timers }.unset(&timer) {
-            // The timer fired right after the interruption, and its grant is under way.
-            let (result, _) = worker.wait(task, WaitKind::Structured);
-            debug_assert!(result.is_ok(), "a structured wait was cut short");
-            return Err(Interrupted);
+        if take_back() {
+            worker.give_way(task);
+        } else {
+            worker.await_grant(task);
         }
-        worker.give_way(task);
         Err(Interrupted)
+    }
+
+    /// Waits for a grant that is certain to come, without interruption. Returns the worker that the
+    /// task then runs on.
+    #[inline(always)]
+    pub(in crate::scheduler) fn await_grant(&self, task: TaskRef<'_>) -> &Worker {
+        let (result, worker) = self.wait(task, WaitKind::Structured);
+        debug_assert!(result.is_ok(), "a structured wait was cut short");
+        worker
     }
 
     /// Waits until the task of a join word has ended.
     #[track_caller]
     pub(crate) fn await_end(
         &self,
-        task: NonNull<Record>,
+        task: TaskRef<'_>,
         join: &JoinWord,
         kind: WaitKind,
     ) -> Result<(), Interrupted> {
@@ -309,29 +399,17 @@ impl Worker {
         assert_may_suspend();
         let place = Location::caller();
         let _waits = waits(|| format!("the end of a task at {place}"));
-        if join.register(Waiter::Task(task.as_ptr())).is_err() {
+        if join.register(Waiter::Task(waiter_of(task))).is_err() {
             return Ok(());
         }
-        let (result, worker) = self.wait(task, kind);
-        if result.is_ok() {
-            return Ok(());
-        }
-        if join.take_back() {
-            worker.give_way(task);
-            return Err(Interrupted);
-        }
-        // The task ended right after the interruption, and its grant is under way.
-        let (result, _) = worker.wait(task, WaitKind::Structured);
-        debug_assert!(result.is_ok(), "a structured wait was cut short");
-        Err(Interrupted)
+        self.wait_or_take_back(task, kind, || join.take_back())
     }
 
     /// Waits for the end of a fork that another worker has started. Allowed also where nothing
     /// may suspend: the wait then blocks the worker.
-    pub(crate) fn await_fork(&self, task: NonNull<Record>, join: &JoinWord) {
-        if join.register(Waiter::Task(task.as_ptr())).is_ok() {
-            let (result, _) = self.wait(task, WaitKind::Structured);
-            debug_assert!(result.is_ok(), "a structured wait was cut short");
+    pub(crate) fn await_fork(&self, task: TaskRef<'_>, join: &JoinWord) {
+        if join.register(Waiter::Task(waiter_of(task))).is_ok() {
+            self.await_grant(task);
         }
     }
 
@@ -349,13 +427,9 @@ impl Worker {
             // ones.
             worker.serve_between_tasks();
             let Some(child) = worker.remote.private.pop() else { break };
-            // SAFETY: the task was just popped with its run reference, so its record is alive.
-            let task = unsafe { child.as_ref() };
-            let ours = ptr::eq(task.node.parent, &raw const frame.node);
-            if !ours || task.traits.needs_own_stack() || !worker.may_call(task) {
-                if worker.remote.private.push(child) {
-                    worker.serve_requests();
-                }
+            let ours = ptr::eq(child.node.parent, &raw const frame.node);
+            if !ours || child.traits.needs_own_stack() || !worker.may_call(&child) {
+                worker.queue_privately(child);
                 break;
             }
             worker.counters().in_place.add(1);
@@ -367,15 +441,14 @@ impl Worker {
             return;
         }
         let _waits = waits(|| "the end of its children".to_owned());
-        let (result, _) = worker.wait(task, WaitKind::Structured);
-        debug_assert!(result.is_ok(), "a structured wait was cut short");
+        worker.await_grant(task);
     }
 
     /// Lets the other ready tasks run once. Does not suspend while the thread unwinds, and panics
     /// inside `no_suspend`.
     #[inline(always)]
     #[track_caller]
-    pub(crate) fn yield_now(&self, task: NonNull<Record>) -> Result<(), Interrupted> {
+    pub(crate) fn yield_now(&self, task: TaskRef<'_>) -> Result<(), Interrupted> {
         let worker = if let Some(next) = self.queue_behind(task) {
             self.leave_for(next)
         } else {
@@ -388,7 +461,7 @@ impl Worker {
     /// Queues the running task behind the ready ones. Returns the coroutine to run next, or
     /// `None` if nothing may suspend here.
     #[inline(always)]
-    fn queue_behind(&self, task: NonNull<Record>) -> Option<*const Fiber> {
+    fn queue_behind(&self, task: TaskRef<'_>) -> Option<NextFiber> {
         let allowed = !crate::shim::panicking() && self.forbidden.get() == 0;
         allowed.then(|| self.queue_and_pick(task))
     }
@@ -396,18 +469,15 @@ impl Worker {
     // A separate function that calls nothing before its very end, so that it has no registers to
     // save.
     #[inline(never)]
-    fn queue_and_pick(&self, task: NonNull<Record>) -> *const Fiber {
-        // SAFETY: `task` is the running task, so its record is alive.
-        let me = unsafe { task.as_ref() };
-        me.place.store(self.fibers.running.get().expose_provenance(), Ordering::Relaxed);
-        me.set_phase(Phase::Suspended);
-        self.queues.ready.push(task);
+    fn queue_and_pick(&self, task: TaskRef<'_>) -> NextFiber {
+        let ready = self.suspend(task);
+        self.queues.ready.push(ready);
         self.next_after(task)
     }
 
     /// Lets the other ready tasks run once, if a task may suspend here. A cancelled wait does
     /// this too, so that a task that goes on calling waits cannot monopolise its worker.
-    pub(crate) fn give_way(&self, task: NonNull<Record>) {
+    pub(crate) fn give_way(&self, task: TaskRef<'_>) {
         if let Some(next) = self.queue_behind(task) {
             self.leave_for(next);
         }
@@ -416,11 +486,15 @@ impl Worker {
     /// Returns whether an interruptible wait of the running task would be cut short.
     #[inline(always)]
     pub(crate) fn is_interrupted(&self) -> bool {
-        // SAFETY: the pointer is null between tasks. Otherwise the node is that of the running
-        // task or of a scope on its stack, so it is alive.
-        let node = unsafe { self.node.get().as_ref() };
-        node.is_some_and(cancel::is_cancelled) || crate::shim::panicking()
+        self.innermost_node().is_some_and(cancel::is_cancelled) || crate::shim::panicking()
     }
+}
+
+/// The running task, to be registered for a grant. Each caller, all of them in this file, stays in
+/// its wait until the grant has come, or until it has taken the registration back.
+fn waiter_of(task: TaskRef<'_>) -> WaiterRef {
+    // SAFETY: the task does not leave its wait before the reference is granted or taken back.
+    unsafe { WaiterRef::new(task) }
 }
 
 /// Waits for the end of a task. The caller may be a task or a plain thread.
@@ -434,7 +508,9 @@ pub(crate) fn await_end_anywhere(join: &JoinWord, kind: WaitKind) -> Result<(), 
     let place = Location::caller();
     let _waits = waits(|| format!("the end of a task at {place}"));
     let waiter = ThreadWaiter::current();
-    if join.register(Waiter::Thread(Arc::as_ptr(&waiter))).is_ok() {
+    let thread = Arc::as_ptr(&waiter);
+    let registered = if is_server() { Waiter::Server(thread) } else { Waiter::Thread(thread) };
+    if join.register(registered).is_ok() {
         waiter.wait();
     }
     Ok(())

@@ -1,50 +1,68 @@
 //! Puts a woken task back to work: into the queue of its home worker, whichever thread wakes it.
 
+use crate::scheduler::queue::ready_stack::{Batch, ReadyStack};
+use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::shared::Shared;
-use crate::scheduler::worker::{Fiber, Worker};
 use crate::shim::Arc;
-use crate::shim::atomic::Ordering;
-use crate::task::record::Record;
-use std::ptr::{self, NonNull};
+use crate::task::reference::Ready;
+use crate::task::words::tree::NOBODY;
+use std::ptr;
 
-/// Queues a task at its home worker. The caller has cleared the task's PARKED bit.
-pub(crate) fn resume(record: *const Record) {
-    let record = NonNull::new(record.cast_mut()).expect("a waiter is not null");
-    let home = home_of(record);
+/// Queues a task at its home worker.
+pub(crate) fn resume(task: Ready) {
+    let home = home_of(&task);
     match Worker::current() {
-        Some(worker) if ptr::eq(worker, home) => worker.make_ready(record),
-        worker => deliver(worker, home, record, record),
+        Some(worker) if ptr::eq(worker, home) => worker.make_ready(task),
+        worker => deliver(worker, home, Batch::of(task)),
     }
 }
 
-/// Same as [`resume`], for several tasks with one home. Each task is linked to the one before it.
-pub(crate) fn resume_all(last: NonNull<Record>, first: NonNull<Record>) {
-    let home = home_of(first);
+/// Same as [`resume`], for any number of tasks.
+#[inline]
+pub(crate) fn resume_all(mut tasks: ReadyStack) {
+    while let Some(task) = tasks.pop() {
+        if tasks.top().is_none() {
+            // Mostly there is one.
+            return resume(task);
+        }
+        let home = task.node.home();
+        let mut batch = Batch::of(task);
+        // A migratable task has no home.
+        while home != NOBODY && tasks.top().is_some_and(|next| next.node.home() == home) {
+            tasks.pop().into_iter().for_each(|task| batch.push_below(task));
+        }
+        resume_batch(batch);
+    }
+}
+
+/// Same as [`resume`], for several tasks with one home.
+fn resume_batch(tasks: Batch) {
+    let home = home_of(tasks.lowest());
     match Worker::current() {
-        Some(worker) if ptr::eq(worker, home) => worker.make_all_ready(last, first),
-        worker => deliver(worker, home, last, first),
+        Some(worker) if ptr::eq(worker, home) => {
+            tasks.for_each_from_below(|task| worker.make_ready(task));
+        }
+        worker => deliver(worker, home, tasks),
     }
 }
 
 /// Returns the worker that has the coroutine of a waiting task.
 #[inline(always)]
-fn home_of<'a>(record: NonNull<Record>) -> &'a Worker {
-    // SAFETY: a waiting task has not ended, so its record is alive.
-    let place = unsafe { record.as_ref() }.place.load(Ordering::Relaxed);
-    // SAFETY: the coroutine of a waiting task is alive, and stays with its worker until the task
-    // is queued. A worker lives as long as one of its tasks has not ended.
-    unsafe { &*(*ptr::with_exposed_provenance::<Fiber>(place)).worker.get() }
+fn home_of<'a>(task: &Ready) -> &'a Worker {
+    // SAFETY: the coroutine stays with its worker until the task is queued. A worker lives as long
+    // as one of its tasks has not ended.
+    unsafe { &*Worker::fiber_of(task).worker.get() }
 }
 
 /// Sends tasks to a home that is not the calling thread's worker.
 #[inline(never)]
-fn deliver(worker: Option<&Worker>, home: &Worker, last: NonNull<Record>, first: NonNull<Record>) {
+fn deliver(worker: Option<&Worker>, home: &Worker, tasks: Batch) {
     home.remote.sleeper.assert_reachable();
     let shared = home.shared.get();
     if let Some(worker) = worker
         && ptr::eq(worker.shared.get(), shared)
     {
-        return send(worker.shared(), home, last, first);
+        return send(worker.shared(), home, tasks);
     }
     // Once the tasks are in the inbox they may run and end, and their runtime with them. A
     // reference keeps `shared` alive for the rest of the call.
@@ -54,35 +72,12 @@ fn deliver(worker: Option<&Worker>, home: &Worker, last: NonNull<Record>, first:
         Arc::increment_strong_count(shared);
         Arc::from_raw(shared)
     };
-    send(&shared, home, last, first);
+    send(&shared, home, tasks);
 }
 
-fn send(shared: &Shared, home: &Worker, last: NonNull<Record>, first: NonNull<Record>) {
+fn send(shared: &Shared, home: &Worker, tasks: Batch) {
     let index = home.remote.index;
-    if home.remote.inbox.push_all(last, first) {
+    if home.remote.inbox.push_all(tasks) {
         shared.idle.notify_worker(shared, index);
-    }
-}
-
-impl Worker {
-    /// Same as `make_ready`, for several tasks. Each task is linked to the one before it.
-    fn make_all_ready(&self, last: NonNull<Record>, first: NonNull<Record>) {
-        let mut at = last;
-        let mut later: *mut Record = ptr::null_mut();
-        // Reverses the list: each task is then linked to the one after it.
-        while at != first {
-            // SAFETY: the caller has woken the tasks, and they cannot run before they are queued.
-            let link = unsafe { &at.as_ref().link };
-            let before = link.load(Ordering::Relaxed);
-            link.store(later, Ordering::Relaxed);
-            later = at.as_ptr();
-            at = NonNull::new(before).expect("the linked tasks lead to `first`");
-        }
-        self.make_ready(first);
-        while let Some(record) = NonNull::new(later) {
-            // SAFETY: the task is not queued yet, so it cannot have run or ended.
-            later = unsafe { record.as_ref() }.link.load(Ordering::Relaxed);
-            self.make_ready(record);
-        }
     }
 }

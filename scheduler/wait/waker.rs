@@ -5,49 +5,53 @@
 //! `task/words/wait.rs` describes the effect of a wake.
 
 use crate::scheduler::wait::resume::resume;
-use crate::scheduler::worker::release::release;
-use crate::task::record::Record;
+use crate::scheduler::worker::release::SharedRef;
+use crate::task::reference::TaskRef;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 /// Makes a waker for a task that has not ended.
-pub(crate) fn waker_of(task: NonNull<Record>) -> Waker {
-    // SAFETY: the task has not ended, so its record is alive.
-    unsafe { task.as_ref() }.add_reference();
-    // SAFETY: the waker owns the reference made above. The functions meet the contract of
-    // `RawWaker`: records are shared by design, and may be used and released on any thread.
-    unsafe { Waker::from_raw(RawWaker::new(task.as_ptr().cast_const().cast(), &FUNCTIONS)) }
+pub(crate) fn waker_of(task: TaskRef<'_>) -> Waker {
+    // SAFETY: the waker owns the reference. The functions meet the contract of `RawWaker`: records
+    // are shared by design, and may be used and released on any thread.
+    unsafe { Waker::from_raw(raw(SharedRef::new(task))) }
 }
 
-static FUNCTIONS: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop);
+static FUNCTIONS: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
 
-fn record_of(data: *const ()) -> NonNull<Record> {
-    NonNull::new(data.cast_mut().cast()).expect("a waker points to a record")
+fn raw(task: SharedRef) -> RawWaker {
+    RawWaker::new(task.into_pointer().as_ptr().cast_const().cast(), &FUNCTIONS)
+}
+
+/// The reference of the waker with this data.
+///
+/// # Safety
+/// `data` belongs to a waker that has its reference, which must not be dropped twice.
+unsafe fn reference_of(data: *const ()) -> SharedRef {
+    let record = NonNull::new(data.cast_mut().cast()).expect("a waker points to a record");
+    // SAFETY: `raw` gave the reference up for this pointer.
+    unsafe { SharedRef::from_pointer(record) }
 }
 
 unsafe fn clone(data: *const ()) -> RawWaker {
-    // SAFETY: the reference of the cloned waker keeps the record alive.
-    unsafe { record_of(data).as_ref() }.add_reference();
-    RawWaker::new(data, &FUNCTIONS)
+    // SAFETY: the cloned waker keeps its reference.
+    raw(SharedRef::clone(&ManuallyDrop::new(unsafe { reference_of(data) })))
 }
 
 unsafe fn wake(data: *const ()) {
-    // SAFETY: `data` belongs to a waker, which still has its reference.
-    unsafe { wake_by_ref(data) };
-    // SAFETY: the call consumes the waker, and with it the reference, which is not used again.
-    unsafe { drop(data) };
+    // SAFETY: the call consumes the waker, and with it the reference.
+    let task = unsafe { reference_of(data) };
+    task.task().wake().into_iter().for_each(resume);
 }
 
 unsafe fn wake_by_ref(data: *const ()) {
-    let record = record_of(data);
-    // SAFETY: the waker's reference keeps the record alive.
-    if unsafe { record.as_ref() }.wait.wake() {
-        resume(record.as_ptr());
-    }
+    // SAFETY: the waker keeps its reference.
+    let task = ManuallyDrop::new(unsafe { reference_of(data) });
+    task.task().wake().into_iter().for_each(resume);
 }
 
-unsafe fn drop(data: *const ()) {
-    // SAFETY: the waker gives up its reference. It is the last one only if the handle has
-    // disposed of the outcome.
-    unsafe { release(record_of(data), 1) };
+unsafe fn drop_waker(data: *const ()) {
+    // SAFETY: the waker gives up its reference.
+    drop(unsafe { reference_of(data) });
 }

@@ -13,15 +13,13 @@
 //!   sees the mark and tells the hooks. The watcher also links the task, so that a cancel from
 //!   above finds the hooks, as a cancel of the task itself does ([`watch_and_link`]).
 
-use crate::scheduler::cancel::hook::{self, Body, Hook, cause_seen, run_at_once};
-use crate::scheduler::cancel::reason::cause_of;
+use crate::scheduler::cancel::hook::{Body, Hanging, Hook, NotHung, cause_seen};
 use crate::scheduler::cancel::{Woken, link_and_mark};
-use crate::shim::Arc;
-use crate::task::children::{self, Children, Hang, origin_of};
-use crate::task::cold::ColdData;
+use crate::scheduler::life::live_node::LiveNode;
+use crate::task::cause::Cause;
+use crate::task::children::ChildrenRef;
 use crate::task::record::{Phase, Record};
-use crate::task::words::tree::Node;
-use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 /// Returns whether a task is cancelled, in effect or not, by itself or with an ancestor, or was
 /// cancelled when it ended. The caller has a handle to the task.
@@ -61,45 +59,18 @@ pub(crate) fn watch_and_link(task: &Record) -> bool {
     if task.node.is_linked() {
         return true;
     }
-    // For each node that linking marks: the list of children to walk from once the lock is free,
-    // and the origin of the cancel.
+    // For each node that linking marks: what is to be delivered once the lock is free.
     let mut marked = Vec::new();
     mine.before_the_end(|| {
-        let mark = |node: &Node| {
-            let Some(cold) = node.cold_in_total_order() else { return };
-            // A pointer to the whole of the cold data.
-            let cold: *const ColdData = cold;
-            // SAFETY: the node has not ended, so its cold data are alive.
-            let children = unsafe { (*cold).children() };
-            if !ptr::eq(children, mine) {
-                children.add_handle_of(node);
-            }
-            let children = NonNull::new(cold.cast_mut().cast::<Children>()).expect("a reference");
-            marked.push((children, origin_of(node)));
-        };
         // SAFETY: the task was watched before this lock was taken, and the end of the task has
-        // not taken the lock yet. The end takes it before it releases the parent, so the parent
-        // is alive while the lock is held. After that the end unlinks the task.
-        unsafe { link_and_mark(&task.node, mark) };
+        // not taken the lock yet. The end takes it before it releases the parent, so the node has
+        // not ended while the lock is held.
+        let node = unsafe { LiveNode::new(&raw const task.node) };
+        // The caller's reference to the task keeps its own list, whose lock is held here.
+        link_and_mark(node, |delivery| marked.extend(delivery.kept(mine)));
     });
     let woken = Woken::default();
-    for (children, origin) in marked {
-        if ptr::eq(children.as_ptr(), mine) {
-            // SAFETY: the node was marked above, and the caller's reference to the task keeps the
-            // list. The origin is used for what is in the list, which has not ended then.
-            unsafe {
-                children::walk(
-                    [mine],
-                    origin,
-                    |reached| woken.take(reached, origin),
-                    || woken.queue(),
-                );
-            }
-        } else {
-            // SAFETY: the node was marked above, and the handle made there keeps the list.
-            unsafe { woken.walk(children, origin) };
-        }
-    }
+    marked.into_iter().for_each(|delivery| woken.walk(delivery));
     woken.finish();
     true
 }
@@ -107,80 +78,44 @@ pub(crate) fn watch_and_link(task: &Record) -> bool {
 /// Hangs a hook on a task, which may be fresh, started, or ended, on any worker. The caller has a
 /// reference to the task, and keeps it for longer than the returned guard.
 pub(crate) fn watch_task(task: &Record, body: Box<dyn Body>) -> Watching {
-    let cold: *const ColdData = task.node.cold_or_new();
-    // SAFETY: the cold data live as long as the record, to which the caller has a reference.
-    let children = unsafe { &*cold }.children();
-    let (hook, place) = hook::new(body);
-    let hang = if watch_and_link(task) {
-        // SAFETY: the hook is new, and the list receives its own reference to it. The task is
-        // linked and watched, so its end takes the hooks out of the list.
-        unsafe { children.hang(&task.node, place, |_| cause_seen(task)) }
+    let hook = Hook::new(body);
+    let hung = if watch_and_link(task) {
+        // SAFETY: the task is linked and watched, so its end takes the hooks out of the list.
+        unsafe { Hanging::on(&task.node, hook, |_| cause_seen(task)) }
     } else {
-        Hang::Over
+        Err((hook, None))
     };
-    let cause = match hang {
-        Hang::Hung => return Watching::new(hook, cold),
-        Hang::Cancelled(cause) => Some(cause),
-        Hang::Over => task.node.word().settle().then(|| cause_seen(task)),
-    };
-    // SAFETY: the hook was not put into the list, so the list's reference is ours.
-    unsafe { run_at_once(&hook, place, cause) };
-    Watching { hook, children: None }
+    Watching::of(hung, || task.node.word().settle().then(|| cause_seen(task)))
 }
 
-/// Hangs a hook on a scope that may have ended.
-///
-/// # Safety
-/// The caller has a handle to the list of children, which [bears](Children::bear), and keeps it
-/// for longer than the returned guard.
-pub(crate) unsafe fn watch_scope(children: NonNull<Children>, body: Box<dyn Body>) -> Watching {
-    // A list of children is the start of its cold data.
-    let cold: *const ColdData = children.as_ptr().cast_const().cast();
-    let (hook, place) = hook::new(body);
-    // SAFETY: the caller's handle keeps the list, which bears. The hook is new, and the list
-    // receives its own reference to it.
-    let cause = match unsafe { children.as_ref().hang_by_handle(place, cause_of) } {
-        Hang::Hung => return Watching::new(hook, cold),
-        Hang::Cancelled(cause) => Some(cause),
-        // SAFETY: the caller's handle keeps the cold data. The end of the scope has written the
-        // cause there.
-        Hang::Over => unsafe { (*cold).cause.get().cloned() },
-    };
-    // SAFETY: the hook was not put into the list, so the list's reference is ours.
-    unsafe { run_at_once(&hook, place, cause) };
-    Watching { hook, children: None }
+/// Hangs a hook on a scope that may have ended. Its list
+/// [bears](crate::task::children::Children::bear).
+pub(crate) fn watch_scope(children: &ChildrenRef, body: Box<dyn Body>) -> Watching {
+    // The end of the scope has written the cause.
+    Watching::of(Hanging::by(children, Hook::new(body)), || children.cause())
 }
 
 /// The guard of a hook on a node that may end at any time, together with its ancestors. Dropping
 /// the guard takes the hook out of the list without calling it, and does not wait for a call that
 /// is under way.
 pub(crate) struct Watching {
-    hook: Arc<Hook>,
-    /// A handle to the list of children. `None` if the hook was never in the list.
-    children: Option<NonNull<Children>>,
+    /// `None` if the hook was never in a list.
+    hanging: Option<Hanging>,
 }
 
-// SAFETY: hooks and lists of children are shared by design.
-unsafe impl Send for Watching {}
-// SAFETY: hooks and lists of children are shared by design, and no method takes `&self`.
-unsafe impl Sync for Watching {}
-
 impl Watching {
-    fn new(hook: Arc<Hook>, cold: *const ColdData) -> Watching {
-        Watching { hook, children: NonNull::new(cold.cast_mut().cast()) }
+    /// Runs the hook at once if it was not hung. If the node has ended, `cause` returns the cause
+    /// of its cancel.
+    fn of(hung: Result<Hanging, NotHung>, cause: impl FnOnce() -> Option<Arc<Cause>>) -> Watching {
+        let not_hung = |(hook, told): NotHung| hook.run_at_once(told.or_else(cause));
+        Watching { hanging: hung.map_err(not_hung).ok() }
     }
 }
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        let Some(children) = self.children else { return };
-        let place = NonNull::new(Arc::as_ptr(&self.hook).cast_mut().cast()).expect("an arc");
-        // SAFETY: the handle keeps the list, in which the hook was hung.
-        if unsafe { children.as_ref().unhook(place, |_| ()) }.is_some() {
-            // SAFETY: the hook was taken out of the list, so the list's reference is ours.
-            drop::<Arc<Hook>>(unsafe { Arc::from_raw(place.as_ptr().cast()) });
+        if let Some(hanging) = self.hanging.take() {
+            let _ = hanging.take_out(|_| ());
         }
-        // SAFETY: the handle is ours, and the list is not used afterwards.
-        unsafe { Children::release_handle(children) };
     }
 }

@@ -8,9 +8,10 @@ const PERIOD: u32 = 60;
 
 /// The kind of tasks that is served when a task gives way without having asked for it. The two
 /// kinds take turns, so that neither keeps the other waiting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Turn {
     /// The ready tasks.
+    #[default]
     Ready,
     /// One of the neglected fresh tasks, which the usual order serves last, at the next switch.
     Neglected,
@@ -19,6 +20,7 @@ pub(crate) enum Turn {
 }
 
 /// The turns of one worker.
+#[derive(Default)]
 pub(crate) struct Fairness {
     /// Decisions until the tasks that come last are owed a turn.
     tick: Cell<u32>,
@@ -33,13 +35,7 @@ pub(crate) struct Fairness {
 
 impl Fairness {
     pub(crate) fn new() -> Fairness {
-        Fairness {
-            tick: Cell::new(PERIOD),
-            turn: Cell::new(0),
-            next_turn: Cell::new(Turn::Ready),
-            check_ins: CheckIns::new(),
-            offers: Cell::new(0),
-        }
+        Fairness { tick: Cell::new(PERIOD), ..Fairness::default() }
     }
 
     /// Counts a scheduling decision. Returns `true` if the tasks that come last are owed a turn.

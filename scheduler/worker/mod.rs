@@ -13,14 +13,15 @@ pub(crate) mod queues;
 pub(crate) mod release;
 pub(crate) mod remote;
 pub(crate) mod shared;
+pub(crate) mod switch;
 pub(crate) mod thread;
 
 use crate::asm;
-use crate::retire::queue::RetireQueue;
+use crate::retire::queue::{Custodian, RetireQueue};
 use crate::retire::stack::StackClass;
 use crate::scheduler::balance::census::Census;
 use crate::scheduler::balance::state::Balance;
-use crate::scheduler::life::scope_frame::task_of;
+use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::queue::fork_list::ForkList;
 use crate::scheduler::queue::inbox::Inbox;
 use crate::scheduler::queue::private_deque::PrivateDeque;
@@ -39,11 +40,11 @@ use crate::scheduler::worker::remote::{Counters, Remote};
 use crate::scheduler::worker::shared::Shared;
 use crate::shim::Numbers;
 use crate::shim::atomic::{AtomicU32, Ordering};
-use crate::task::record::Record;
+use crate::task::reference::{Ready, TaskRef};
 use crate::task::words::tree::{Node, WorkerNumber};
 use crossbeam_utils::CachePadded;
 use std::cell::Cell;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 /// A coroutine of a worker.
 pub(crate) type Fiber = FiberOf<Worker>;
@@ -154,8 +155,9 @@ impl Worker {
     }
 
     #[inline]
-    pub(crate) fn retired(&self) -> NonNull<RetireQueue> {
-        self.remote.retired
+    pub(crate) fn retired(&self) -> Custodian<'_> {
+        // SAFETY: this is the worker's own thread, and the queue is closed when the worker goes.
+        unsafe { Custodian::of(self.remote.retired) }
     }
 
     #[inline]
@@ -170,10 +172,46 @@ impl Worker {
         unsafe { &*self.fibers.main.get() }
     }
 
-    /// The running task; `None` on the loop itself.
+    /// The running task; `None` on the loop itself. The reference is for code that runs in the
+    /// task.
     #[inline]
-    pub(crate) fn task(&self) -> Option<NonNull<Record>> {
-        task_of(self.node.get())
+    pub(crate) fn task(&self) -> Option<TaskRef<'_>> {
+        self.innermost_node()?.task()
+    }
+
+    /// The node that the running task is in; `None` between tasks. The reference is for code that
+    /// runs in the node.
+    #[inline(always)]
+    pub(crate) fn innermost_node(&self) -> Option<LiveNode<'_>> {
+        let node = self.node.get();
+        // SAFETY: not null, and so the node of the running task or of a scope on its stack, which
+        // does not end before the code that runs in it.
+        (!node.is_null()).then(|| unsafe { LiveNode::new(node) })
+    }
+
+    /// As [`innermost_node`](Worker::innermost_node), for a caller that runs in a task.
+    #[inline(always)]
+    pub(crate) fn running_node(&self) -> LiveNode<'_> {
+        debug_assert!(!self.node.get().is_null(), "no task runs");
+        // SAFETY: not null while a task runs. The node is that of the running task or of a scope on
+        // its stack, which does not end before the code that runs in it.
+        unsafe { LiveNode::new(self.node.get()) }
+    }
+
+    /// The root of the worker's runtime, for a caller that runs in a task.
+    pub(crate) fn root_of_task(&self) -> LiveNode<'_> {
+        debug_assert!(!self.node.get().is_null(), "no task runs");
+        // SAFETY: the root does not end before the running task.
+        unsafe { LiveNode::new(&raw const self.shared().root.node) }
+    }
+
+    /// The coroutine of a task that is ready to go on.
+    #[inline(always)]
+    pub(crate) fn fiber_of<'a>(task: &Ready) -> &'a Fiber {
+        let place = ptr::with_exposed_provenance::<Fiber>(task.place.load(Ordering::Relaxed));
+        // SAFETY: a task that has a coroutine notes it in `place` before it waits or is queued as
+        // ready, and a suspended coroutine stays where it is.
+        unsafe { &*place }
     }
 
     /// Gives the tasks that come last their turn. This is also the time for periodic work.
@@ -187,14 +225,12 @@ impl Worker {
     /// Takes a coroutine in: it is one of this worker's from now on.
     pub(crate) fn adopt(&self, fiber: &Fiber) {
         fiber.worker.set(ptr::from_ref(self));
-        self.fibers.adopt(fiber);
         let live = &self.remote.live;
         live.store(live.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Gives up a coroutine that ends or moves to another worker.
-    pub(crate) fn disown(&self, fiber: &Fiber) {
-        self.fibers.disown(fiber);
+    pub(crate) fn disown(&self) {
         let live = &self.remote.live;
         live.store(live.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
     }

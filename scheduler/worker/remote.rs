@@ -34,7 +34,9 @@ impl Counter {
 #[derive(Default)]
 pub(crate) struct Counters {
     /// Tasks started by a loop or on a stack of their own.
-    pub(crate) tasks: Counter,
+    pub(crate) dispatched: Counter,
+    /// Those of them that have an extra stack for an ancestor that waits (stacks/exhaustion.rs).
+    pub(crate) extra: Counter,
     /// Tasks called on the stack of another.
     pub(crate) in_place: Counter,
     pub(crate) spawned: Counter,

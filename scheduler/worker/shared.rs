@@ -7,8 +7,8 @@ use crate::scheduler::blocking::{BlockingPool, PoolConfig};
 use crate::scheduler::cancel::unresponsive::Unresponsive;
 use crate::scheduler::life::root::Root;
 use crate::scheduler::queue::item::Item;
-use crate::scheduler::queue::public::Injector;
-use crate::scheduler::stacks::ledger::Exhaustion;
+use crate::scheduler::queue::public::{Injector, steal_until};
+use crate::scheduler::stacks::ledger::Ledger;
 use crate::scheduler::steal::idle::{Idle, Sleeper, Sleepers};
 use crate::scheduler::timers::watch::Watch;
 use crate::scheduler::worker::Worker;
@@ -21,8 +21,8 @@ use crate::shim::{Arc, Mutex, point};
 use crate::task::attachment::Attachment;
 use crate::task::outcome::Payload;
 use crate::task::record::Record;
-use crossbeam_deque::Steal;
-use std::ptr::{self, NonNull};
+use crate::task::reference::RunRef;
+use std::ptr::{self};
 
 /// The settings of a runtime.
 pub(crate) struct Config {
@@ -60,9 +60,9 @@ pub(crate) struct Shared {
     pub(crate) has_processors: bool,
     /// Nothing is left to run, and workers leave.
     pub(in crate::scheduler) stopping: AtomicBool,
-    /// A worker cannot get a stack, or has orders (stacks/exhaustion.rs).
+    /// A worker cannot get a stack (stacks/exhaustion.rs).
     pub(crate) pressure: AtomicBool,
-    pub(crate) exhaustion: Exhaustion,
+    pub(crate) exhaustion: Ledger,
     pub(crate) unresponsive: Unresponsive,
     /// The habits of the tasks of each spawn place.
     pub(crate) habits: Habits,
@@ -82,19 +82,24 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Returns the worker of this runtime on the calling thread, if there is one.
+    pub(crate) fn worker_here(&self) -> Option<&'static Worker> {
+        Worker::current().filter(|worker| std::ptr::eq(worker.shared.get(), self))
+    }
+
     pub(crate) fn new(config: Config, blocking: PoolConfig) -> Arc<Shared> {
         asymmetric::prepare();
         let mut shared = Shared {
             root: Root::new(config.workers),
             injector: Injector::new(),
-            idle: Idle::new(),
+            idle: Idle::default(),
             watch: Watch::new(),
             stacks: StackMemory::new(config.max_stacks),
             blocking: BlockingPool::new(blocking),
             stopping: AtomicBool::new(false),
             pressure: AtomicBool::new(false),
-            exhaustion: Exhaustion::new(config.workers),
-            unresponsive: Unresponsive::new(),
+            exhaustion: Ledger::default(),
+            unresponsive: Unresponsive::default(),
             habits: Habits::new(),
             offering: AtomicUsize::new(0),
             injected: AtomicU64::new(0),
@@ -110,7 +115,10 @@ impl Shared {
         shared.seats =
             (0..shared.config.workers).map(|i| Seat(Box::new(Worker::new(i, class)))).collect();
         shared.remotes().for_each(|remote| remote.forks.anchor());
-        Arc::new(shared)
+        let shared = Arc::new(shared);
+        // External tasks keep the address, of which `external::queue` makes a counted reference.
+        Arc::as_ptr(&shared).expose_provenance();
+        shared
     }
 
     pub(crate) fn workers(&self) -> usize {
@@ -140,9 +148,9 @@ impl Shared {
     }
 
     /// Takes in a fresh task from a non-worker thread.
-    pub(crate) fn inject(&self, record: NonNull<Record>) {
+    pub(crate) fn inject(&self, run: RunRef) {
         self.injected.fetch_add(1, Ordering::Relaxed);
-        self.offer(Item::fresh(record));
+        self.offer(Item::fresh(run));
     }
 
     /// Puts an item where any worker finds it, and wakes one to look.
@@ -161,16 +169,8 @@ impl Drop for Shared {
         );
         // No task is left. But an external task that was joined before it lay in the queue has left
         // an entry there, maybe after the last worker's last look.
-        loop {
-            match self.injector.steal() {
-                Steal::Success(item) => {
-                    let claimed = claimed(item);
-                    debug_assert!(claimed.is_none(), "a runtime has ended before one of its tasks");
-                }
-                Steal::Retry => {}
-                Steal::Empty => return,
-            }
-        }
+        let left = steal_until(|| self.injector.steal(), claimed);
+        debug_assert!(left.is_none(), "a runtime has ended before one of its tasks");
     }
 }
 

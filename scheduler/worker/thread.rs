@@ -7,6 +7,8 @@ use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::fiber::FiberOf;
 use crate::scheduler::worker::shared::Shared;
 use crate::shim::{self, Arc, is_simulated};
+use crate::task::outcome::{drop_payload, quietly};
+use crate::task::reference::TaskRef;
 use std::ptr;
 
 /// The hooks and settings of a worker's thread.
@@ -68,9 +70,7 @@ impl Drop for UnwindGuard {
 /// Calls a user's hook. A panic in it has been reported by the panic hook and goes no further.
 fn call(hook: Option<&(dyn Fn() + Send + Sync)>) {
     let Some(hook) = hook else { return };
-    if let Some(payload) = crate::task::outcome::quietly(hook) {
-        crate::task::outcome::drop_payload(payload);
-    }
+    quietly(hook).into_iter().for_each(drop_payload);
 }
 
 /// Describes the guard that an address belongs to. Runs in a signal handler on the faulting thread.
@@ -84,8 +84,7 @@ pub(crate) fn describe(address: usize) -> Option<Description> {
         return None;
     }
     let stack_size = fiber.class().map_or(0, |class| class.size());
-    // SAFETY: the running task is alive, and the process ends with this report.
-    let task = worker.task().map(|task| unsafe { task.as_ref() });
+    let task = worker.task().map(TaskRef::get);
     let name = task.and_then(|task| task.name()).unwrap_or("");
     Some(Description {
         kind: "task",

@@ -12,7 +12,7 @@ pub(crate) fn fence(order: Ordering) {
 }
 
 macro_rules! atomic {
-    ($name:ident $(<$t:ident>)?, $value:ty) => {
+    ($name:ident $(<$t:ident>)?, $value:ty: $($update:ident),*) => {
         #[derive(Debug)]
         #[repr(transparent)]
         pub(crate) struct $name $(<$t>)? (std::sync::atomic::$name $(<$t>)?);
@@ -36,12 +36,6 @@ macro_rules! atomic {
             }
 
             #[track_caller]
-            pub(crate) fn swap(&self, value: $value, order: Ordering) -> $value {
-                access(Access::Update, self.as_ptr().addr());
-                self.0.swap(value, order)
-            }
-
-            #[track_caller]
             pub(crate) fn compare_exchange(
                 &self,
                 from: $value,
@@ -53,39 +47,6 @@ macro_rules! atomic {
                 self.0.compare_exchange(from, to, success, failure)
             }
 
-            /// Does not fail spuriously, as every caller would only try again.
-            #[track_caller]
-            pub(crate) fn compare_exchange_weak(
-                &self,
-                from: $value,
-                to: $value,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$value, $value> {
-                self.compare_exchange(from, to, success, failure)
-            }
-
-            pub(crate) fn get_mut(&mut self) -> &mut $value {
-                self.0.get_mut()
-            }
-
-            pub(crate) fn into_inner(self) -> $value {
-                self.0.into_inner()
-            }
-
-            pub(crate) const fn as_ptr(&self) -> *mut $value {
-                self.0.as_ptr()
-            }
-        }
-    };
-}
-
-macro_rules! number {
-    ($name:ident, $value:ty: $($update:ident),*) => {
-        atomic!($name, $value);
-
-        #[allow(dead_code, reason = "as above")]
-        impl $name {
             $(
                 #[track_caller]
                 pub(crate) fn $update(&self, value: $value, order: Ordering) -> $value {
@@ -94,35 +55,24 @@ macro_rules! number {
                 }
             )*
 
-            #[track_caller]
-            pub(crate) fn fetch_update(
-                &self,
-                set: Ordering,
-                fetch: Ordering,
-                mut to: impl FnMut($value) -> Option<$value>,
-            ) -> Result<$value, $value> {
-                let mut from = self.load(fetch);
-                while let Some(to) = to(from) {
-                    match self.compare_exchange(from, to, set, fetch) {
-                        Ok(before) => return Ok(before),
-                        Err(now) => from = now,
-                    }
-                }
-                Err(from)
+            loops! { $value }
+
+            pub(crate) const fn as_ptr(&self) -> *mut $value {
+                self.0.as_ptr()
             }
         }
 
-        impl Default for $name {
+        impl $(<$t>)? Default for $name $(<$t>)? {
             fn default() -> Self {
-                $name::new(Default::default())
+                $name(Default::default())
             }
         }
     };
 }
 
-atomic!(AtomicPtr<T>, *mut T);
-number!(AtomicBool, bool: fetch_or, fetch_and);
-number!(AtomicU8, u8: fetch_add, fetch_sub, fetch_or, fetch_and, fetch_max);
-number!(AtomicU32, u32: fetch_add, fetch_sub, fetch_or, fetch_and, fetch_max);
-number!(AtomicU64, u64: fetch_add, fetch_sub, fetch_or, fetch_and, fetch_max);
-number!(AtomicUsize, usize: fetch_add, fetch_sub, fetch_or, fetch_and, fetch_max);
+atomic!(AtomicPtr<T>, *mut T: swap);
+atomic!(AtomicBool, bool: swap, fetch_or, fetch_and);
+atomic!(AtomicU8, u8: swap, fetch_add, fetch_sub, fetch_or, fetch_and, fetch_max);
+atomic!(AtomicU32, u32: swap, fetch_add, fetch_sub, fetch_or, fetch_and, fetch_max);
+atomic!(AtomicU64, u64: swap, fetch_add, fetch_sub, fetch_or, fetch_and, fetch_max);
+atomic!(AtomicUsize, usize: swap, fetch_add, fetch_sub, fetch_or, fetch_and, fetch_max);

@@ -18,11 +18,8 @@ impl<T: 'static> Key<T> {
     pub(crate) fn try_with<R>(&'static self, f: impl FnOnce(&T) -> R) -> Result<R, AccessError> {
         match controller() {
             Some(controller) => {
-                let thread = controller.current();
-                let value = thread.local(ptr::from_ref(self).addr(), self.make);
-                // SAFETY: the value stays until the virtual thread has ended, and that thread is
-                // running now. All references to it are shared ones.
-                Ok(f(unsafe { value.as_ref() }))
+                let key = ptr::from_ref(self).addr();
+                Ok(f(&controller.current().local(key, self.make)))
             }
             None => self.real.try_with(f),
         }

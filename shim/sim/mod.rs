@@ -139,7 +139,7 @@ fn controller() -> Option<Rc<dyn Controller>> {
 /// Panics if `thread` is simulated and the caller is not part of the same simulation.
 #[track_caller]
 pub(crate) fn assert_reachable(thread: &thread::Thread) {
-    if let thread::Thread::Virtual(thread) = thread {
+    if let thread::Kind::Virtual(thread) = &thread.0 {
         thread.controller();
     }
 }

@@ -48,37 +48,39 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// Acquires the lock, blocking the OS thread.
-    fn lock_for_real(&self) -> LockResult<MutexGuard<'_, T>> {
-        match self.real.lock() {
-            Ok(guard) => Ok(self.guard(guard)),
-            Err(poisoned) => Err(PoisonError::new(self.guard(poisoned.into_inner()))),
+    fn lock_for_real(&self) -> MutexGuard<'_, T> {
+        self.guard(self.real.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Acquires the lock if it is free.
+    fn lock_at_once(&self) -> Option<MutexGuard<'_, T>> {
+        match self.real.try_lock() {
+            Ok(guard) => Some(self.guard(guard)),
+            Err(TryLockError::Poisoned(poisoned)) => Some(self.guard(poisoned.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 
+    /// The result is never poisoned: the library does not look at that.
     #[track_caller]
     pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
         access(Access::Update, self.word());
-        let Some(controller) = controller() else { return self.lock_for_real() };
+        let Some(controller) = controller() else { return Ok(self.lock_for_real()) };
         let mut spins = controller.spins();
         loop {
-            match self.real.try_lock() {
-                Ok(guard) => return Ok(self.guard(guard)),
-                Err(TryLockError::Poisoned(poisoned)) => {
-                    return Err(PoisonError::new(self.guard(poisoned.into_inner())));
-                }
-                // Only this OS thread writes and removes its own number.
-                Err(TryLockError::WouldBlock)
-                    if self.holder.load(Ordering::Relaxed) == os_thread() =>
-                {
-                    if spins > 0 {
-                        spins -= 1;
-                        controller.give_way(Turn::Spin, Location::caller());
-                        charge(Access::Load, self.word());
-                    } else {
-                        controller.wait(self.word(), None, Location::caller());
-                    }
-                }
-                Err(TryLockError::WouldBlock) => return self.lock_for_real(),
+            if let Some(guard) = self.lock_at_once() {
+                return Ok(guard);
+            }
+            // Only this OS thread writes and removes its own number.
+            if self.holder.load(Ordering::Relaxed) != os_thread() {
+                return Ok(self.lock_for_real());
+            }
+            if spins > 0 {
+                spins -= 1;
+                controller.give_way(Turn::Spin, Location::caller());
+                charge(Access::Load, self.word());
+            } else {
+                controller.wait(self.word(), None, Location::caller());
             }
         }
     }
@@ -86,13 +88,7 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         access(Access::Update, self.word());
-        match self.real.try_lock() {
-            Ok(guard) => Ok(self.guard(guard)),
-            Err(TryLockError::Poisoned(poisoned)) => {
-                Err(PoisonError::new(self.guard(poisoned.into_inner())).into())
-            }
-            Err(TryLockError::WouldBlock) => Err(TryLockError::WouldBlock),
-        }
+        self.lock_at_once().ok_or(TryLockError::WouldBlock)
     }
 
     pub(crate) fn get_mut(&mut self) -> LockResult<&mut T> {

@@ -5,14 +5,12 @@ use crate::shim::Access;
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fmt;
-use std::io;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::ptr::{self, NonNull};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use std::{fmt, io, ptr};
 
 /// The shared part of a controller's thread.
 pub(crate) struct VirtualThread {
@@ -25,11 +23,8 @@ pub(crate) struct VirtualThread {
     token: AtomicBool,
     ended: AtomicBool,
     /// Used only by the player.
-    locals: RefCell<BTreeMap<usize, Local>>,
+    locals: RefCell<BTreeMap<usize, Rc<dyn Any>>>,
 }
-
-/// A thread-local value, and the function that frees it.
-struct Local(NonNull<()>, unsafe fn(NonNull<()>));
 
 // SAFETY: only `local` and `end` access the locals, and both check that the player calls them. The
 // drop of the last reference finds no locals, as `end` has removed them.
@@ -73,20 +68,17 @@ impl VirtualThread {
         ptr::from_ref(self).addr()
     }
 
-    /// Returns the value of this key, making it at the first call. It stays at its address until
-    /// the thread has ended.
-    pub(super) fn local<T>(&self, key: usize, make: fn() -> T) -> NonNull<T> {
+    /// Returns the value of this key, making it at the first call. It lives until the thread has
+    /// ended.
+    pub(super) fn local<T: 'static>(&self, key: usize, make: fn() -> T) -> Rc<T> {
         self.controller();
-        if let Some(Local(value, _)) = self.locals.borrow().get(&key) {
-            return value.cast();
-        }
-        unsafe fn free<T>(value: NonNull<()>) {
-            // SAFETY: the value is a box made below, and the caller does not use it any more.
-            drop(unsafe { Box::from_raw(value.cast::<T>().as_ptr()) });
-        }
-        let value = NonNull::from(Box::leak(Box::new(make())));
-        self.locals.borrow_mut().insert(key, Local(value.cast(), free::<T>));
-        value
+        let known = self.locals.borrow().get(&key).cloned();
+        let value = known.unwrap_or_else(|| {
+            let value: Rc<dyn Any> = Rc::new(make());
+            self.locals.borrow_mut().insert(key, Rc::clone(&value));
+            value
+        });
+        value.downcast().expect("a key has one type")
     }
 
     /// Ends the thread: drops its locals and wakes the threads that wait for its end. To be called
@@ -99,34 +91,30 @@ impl VirtualThread {
             if locals.is_empty() {
                 break;
             }
-            for Local(value, free) in locals.into_values() {
-                // SAFETY: the value has just been taken out of the table, and `free` is the
-                // function for its type.
-                unsafe { free(value) };
-            }
+            drop(locals);
         }
         self.ended.store(true, Ordering::Relaxed);
         controller.wake(self.word(), true);
     }
-
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Relaxed)
-    }
 }
 
-/// A handle for waking a thread.
+/// A handle to a thread, to wake it.
 #[derive(Clone, Debug)]
-pub(crate) enum Thread {
+pub struct Thread(pub(super) Kind);
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
     Real(std::thread::Thread),
     Virtual(Arc<VirtualThread>),
 }
 
 impl Thread {
+    /// Wakes the thread, like [`std::thread::Thread::unpark`].
     #[track_caller]
-    pub(crate) fn unpark(&self) {
-        match self {
-            Thread::Real(thread) => thread.unpark(),
-            Thread::Virtual(thread) => {
+    pub fn unpark(&self) {
+        match &self.0 {
+            Kind::Real(thread) => thread.unpark(),
+            Kind::Virtual(thread) => {
                 let controller = thread.controller();
                 super::access(Access::Update, thread.word());
                 thread.token.store(true, Ordering::Relaxed);
@@ -135,32 +123,57 @@ impl Thread {
         }
     }
 
-    pub(crate) fn name(&self) -> Option<&str> {
-        match self {
-            Thread::Real(thread) => thread.name(),
-            Thread::Virtual(thread) => thread.name.as_deref(),
+    /// Returns the thread's name, if it has one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match &self.0 {
+            Kind::Real(thread) => thread.name(),
+            Kind::Virtual(thread) => thread.name.as_deref(),
         }
     }
-}
 
-pub(crate) fn current() -> Thread {
-    match controller() {
-        Some(controller) => Thread::Virtual(controller.current()),
-        None => Thread::Real(std::thread::current()),
+    /// Returns the thread's identity.
+    #[must_use]
+    pub fn id(&self) -> ThreadId {
+        ThreadId(match &self.0 {
+            Kind::Real(thread) => Id::Real(thread.id()),
+            Kind::Virtual(thread) => Id::Virtual(thread.number),
+        })
     }
 }
 
+/// The identity of a thread: unique in the process for a real thread, and in its simulation for a
+/// virtual one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ThreadId(Id);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Id {
+    Real(std::thread::ThreadId),
+    Virtual(usize),
+}
+
+/// Returns the calling thread.
+#[must_use]
+pub fn current() -> Thread {
+    Thread(match controller() {
+        Some(controller) => Kind::Virtual(controller.current()),
+        None => Kind::Real(std::thread::current()),
+    })
+}
+
+/// Parks the calling thread, like [`std::thread::park`].
 #[track_caller]
-pub(crate) fn park() {
+pub fn park() {
     park_until(None);
 }
 
+/// Parks the calling thread for a time, like [`std::thread::park_timeout`].
 #[track_caller]
-pub(crate) fn park_timeout(time: Duration) {
+pub fn park_timeout(time: Duration) {
     park_until(Some(time));
 }
 
-/// Parks the thread. May return early, as the functions of `std` may.
 #[track_caller]
 fn park_until(time: Option<Duration>) {
     let Some(controller) = controller() else {
@@ -183,16 +196,18 @@ fn park_until(time: Option<Duration>) {
     }
 }
 
+/// Yields to other threads, like [`std::thread::yield_now`].
 #[track_caller]
-pub(crate) fn yield_now() {
+pub fn yield_now() {
     match controller() {
         Some(controller) => controller.give_way(Turn::Yield, Location::caller()),
         None => std::thread::yield_now(),
     }
 }
 
+/// Sleeps, like [`std::thread::sleep`].
 #[track_caller]
-pub(crate) fn sleep(time: Duration) {
+pub fn sleep(time: Duration) {
     match controller() {
         Some(controller) => {
             let until = time::after(controller.now(), time);
@@ -246,38 +261,36 @@ impl Builder {
     }
 }
 
-pub(crate) fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+/// Spawns a thread, like [`std::thread::spawn`].
+///
+/// # Panics
+/// If the system cannot start a thread.
+pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     Builder::new().spawn(f).expect("a thread can be started")
 }
 
-type Outcome<T> = Result<T, Box<dyn Any + Send>>;
-
+#[derive(Debug)]
 enum Handle<T> {
     Real(std::thread::JoinHandle<T>),
-    Virtual(Arc<VirtualThread>, Arc<Mutex<Option<Outcome<T>>>>),
+    Virtual(Arc<VirtualThread>, Arc<Mutex<Option<std::thread::Result<T>>>>),
 }
 
-/// The handle of a thread that was started.
-pub(crate) struct JoinHandle<T>(Handle<T>);
-
-impl<T> fmt::Debug for JoinHandle<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("JoinHandle").field(&self.thread()).finish()
-    }
-}
+/// A handle to a thread, to join it.
+#[derive(Debug)]
+pub struct JoinHandle<T>(Handle<T>);
 
 impl<T> JoinHandle<T> {
-    /// Waits for the thread's end.
+    /// Waits for the thread to end, and returns its result.
     ///
     /// # Errors
-    /// The payload of the thread's panic.
+    /// The panic of the thread.
     #[track_caller]
-    pub(crate) fn join(self) -> Outcome<T> {
+    pub fn join(self) -> std::thread::Result<T> {
         match self.0 {
             Handle::Real(handle) => handle.join(),
             Handle::Virtual(thread, result) => {
                 let controller = thread.controller();
-                while !thread.has_ended() {
+                while !thread.ended.load(Ordering::Relaxed) {
                     controller.wait(thread.word(), None, Location::caller());
                 }
                 let mut result = result.lock().unwrap_or_else(PoisonError::into_inner);
@@ -286,20 +299,24 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    pub(crate) fn is_finished(&self) -> bool {
+    /// Returns whether the thread has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
         match &self.0 {
             Handle::Real(handle) => handle.is_finished(),
             Handle::Virtual(thread, _) => {
                 super::point();
-                thread.has_ended()
+                thread.ended.load(Ordering::Relaxed)
             }
         }
     }
 
-    pub(crate) fn thread(&self) -> Thread {
-        match &self.0 {
-            Handle::Real(handle) => Thread::Real(handle.thread().clone()),
-            Handle::Virtual(thread, _) => Thread::Virtual(Arc::clone(thread)),
-        }
+    /// Returns the thread, for example to wake it.
+    #[must_use]
+    pub fn thread(&self) -> Thread {
+        Thread(match &self.0 {
+            Handle::Real(handle) => Kind::Real(handle.thread().clone()),
+            Handle::Virtual(thread, _) => Kind::Virtual(Arc::clone(thread)),
+        })
     }
 }

@@ -7,10 +7,11 @@ use crate::shim::Access;
 use std::panic::Location;
 use std::sync::OnceLock;
 
-/// Returns the instant at which every simulation begins; it is the same for all runs in a process.
-pub(super) fn base() -> Instant {
-    static BASE: OnceLock<Instant> = OnceLock::new();
-    *BASE.get_or_init(Instant::now)
+/// Returns the instant at which every simulation begins, and that ticks are counted from. It is the
+/// same for all runs in a process, and before every result of `now`.
+pub(crate) fn zero() -> Instant {
+    static ZERO: OnceLock<Instant> = OnceLock::new();
+    *ZERO.get_or_init(Instant::now)
 }
 
 /// A wait until later than this never ends: no clock shows such a time.
@@ -27,7 +28,7 @@ pub(crate) fn now() -> Instant {
     match super::controller() {
         Some(controller) => {
             charge(Access::Clock, 0);
-            base() + controller.now()
+            zero() + controller.now()
         }
         None => Instant::now(),
     }
@@ -53,12 +54,6 @@ pub(crate) fn compute(time: Duration) {
             }
         }
     }
-}
-
-/// Returns the instant that ticks are counted from, which is before every result of `now`.
-pub(crate) fn zero() -> Instant {
-    static ZERO: OnceLock<Instant> = OnceLock::new();
-    if super::is_simulated() { base() } else { *ZERO.get_or_init(Instant::now) }
 }
 
 /// Returns how long a thread waits before it reports that it waits. `None` in a simulation, which

@@ -1,8 +1,7 @@
 //! Interrupted receivers of channels.
 
 use super::{Interrupt, poll_until_stop};
-use crate::runtime::is_cancelled;
-use crate::runtime::wait;
+use crate::runtime::{is_cancelled, wait};
 use crate::sync::{Receiver, WaitError};
 use std::future::poll_fn;
 use std::pin::pin;

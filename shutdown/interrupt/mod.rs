@@ -11,12 +11,6 @@
 //! for the first time, which is rare.
 
 mod channel;
-mod io_std;
-
-#[cfg(feature = "futures-io")]
-mod io_futures;
-#[cfg(all(feature = "tokio", not(loom)))]
-mod io_tokio;
 
 use super::{Guard, StopListener};
 #[cfg(feature = "futures")]
@@ -89,23 +83,15 @@ use std::task::{Context, Poll};
 /// ```
 pub struct Interrupt<T> {
     // The guard is dropped after the value, because the value's destructor is part of the work.
-    value: T,
-    stop: StopListener,
-    #[cfg(any(feature = "futures-io", all(feature = "tokio", not(loom))))]
-    stop_of_writes: Option<Box<StopListener>>,
+    pub(super) value: T,
+    pub(super) stop: StopListener,
     guard: Option<Guard>,
 }
 
 impl<T> Interrupt<T> {
     #[inline]
     pub(crate) fn new(stop: StopListener, value: T) -> Interrupt<T> {
-        Interrupt {
-            value,
-            stop,
-            #[cfg(any(feature = "futures-io", all(feature = "tokio", not(loom))))]
-            stop_of_writes: None,
-            guard: None,
-        }
+        Interrupt { value, stop, guard: None }
     }
 
     /// Adds a [`Guard`]: shutdown is not complete until the interrupt is dropped.
@@ -173,41 +159,42 @@ fn poll_until_stop<R>(
     }
 }
 
-/// Writes.
+/// See the module `shutdown::io`.
 #[cfg(any(feature = "futures-io", all(feature = "tokio", not(loom))))]
 impl<T> Interrupt<T> {
+    #[inline]
+    pub(super) fn pinned(self: Pin<&mut Self>) -> Pin<&mut T> {
+        self.parts().0
+    }
+
+    /// Polls a read until the stop, which ends it with nothing read.
+    #[inline]
+    pub(super) fn poll_read_value<'a, R: Default>(
+        self: Pin<&'a mut Self>,
+        cx: &mut Context<'_>,
+        read: impl FnOnce(Pin<&'a mut T>, &mut Context<'_>) -> Poll<std::io::Result<R>>,
+    ) -> Poll<std::io::Result<R>> {
+        let (value, stop) = self.parts();
+        poll_until_stop(stop, cx, |cx| read(value, cx))
+            .map(|read| read.unwrap_or_else(|| Ok(R::default())))
+    }
+
     /// Polls a write until the stop, which ends it with `Ok(0)`.
     #[inline]
-    fn poll_write_until_stop(
+    pub(super) fn poll_write_value(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         write: impl FnOnce(Pin<&mut T>, &mut Context<'_>) -> Poll<std::io::Result<usize>>,
     ) -> Poll<std::io::Result<usize>> {
-        if self.stop.is_stopped() {
+        let (value, stop) = self.parts();
+        if stop.is_stopped() {
             return Poll::Ready(Ok(0));
         }
-        // SAFETY: of the borrowed fields only the value is pinned, and it is not moved.
-        let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: the value is pinned with the whole: see `parts`.
-        let value = unsafe { Pin::new_unchecked(&mut this.value) };
         match write(value, cx) {
-            Poll::Pending => {
-                poll_stop_of_writes(&this.stop, &mut this.stop_of_writes, cx).map(|()| Ok(0))
-            }
+            Poll::Pending => stop.poll_stopped_of_writes(cx).map(|()| Ok(0)),
             written => written,
         }
     }
-}
-
-/// Polls the stop for a write that has to wait.
-#[cfg(any(feature = "futures-io", all(feature = "tokio", not(loom))))]
-#[inline(never)]
-fn poll_stop_of_writes(
-    stop: &StopListener,
-    of_writes: &mut Option<Box<StopListener>>,
-    cx: &mut Context<'_>,
-) -> Poll<()> {
-    of_writes.get_or_insert_with(|| Box::new(stop.another())).poll_stopped(cx)
 }
 
 impl<T> Deref for Interrupt<T> {
@@ -312,12 +299,10 @@ impl<T: PartialEq<U>, U> PartialEq<Interrupt<U>> for Interrupt<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Interrupt<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Interrupt")
-            .field("value", &self.value)
-            .field("stopped", &self.stop.is_stopped())
-            .field("guarded", &self.guard.is_some())
-            .finish()
+debug! {
+    impl<T: fmt::Debug> Interrupt<T> as this {
+        value: this.value,
+        stopped: this.stop.is_stopped(),
+        guarded: this.guard.is_some(),
     }
 }

@@ -5,8 +5,10 @@
 
 mod slots;
 
-use crate::shim::atomic::{AtomicBool, Ordering, live_atomics};
-use crate::shim::check::{Baton, ORDERS, ORDERS_AND_FENCES, Stage, explore, plant};
+use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::check::{
+    Baton, ORDERS, ORDERS_AND_FENCES, Stage, explore, explore_to_the_end, models,
+};
 use crate::shim::thread::spawn;
 use crate::shutdown::completion::{ShutdownCompletion, StopListener};
 use crate::shutdown::guard::Guard;
@@ -14,10 +16,10 @@ use crate::shutdown::guards::count_guards;
 use crate::shutdown::node::Node;
 use crate::shutdown::node_ref::NodeRef;
 use crate::shutdown::stop::stop;
-use crate::shutdown::word::{Arrival, CHILD, GUARD, Word};
+use crate::shutdown::word::{Arrival, CHILD, GUARD};
+use std::mem::forget;
 use std::panic::Location;
 use std::pin::Pin;
-use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering as Plain};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -56,15 +58,6 @@ impl Drop for Handle {
     }
 }
 
-/// Explores a model, and checks that it leaks nothing.
-fn explore_to_the_end(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    explore(preemptions, move || {
-        let before = live_atomics();
-        model();
-        assert_eq!(live_atomics(), before, "the model leaks");
-    });
-}
-
 /// The first guard of a grandchild is made while the root is stopped.
 fn first_guard_and_stop(guard: fn(&Handle) -> Guard) {
     let root = Handle::root();
@@ -97,19 +90,16 @@ fn loom_a_first_guard_below_is_counted_above_before_it_exists() {
 fn loom_negative_a_guard_exists_before_it_is_counted_above() {
     explore(3, || {
         first_guard_and_stop(|handle| {
-            let word = &handle.0.word;
-            if word.arrive(GUARD) == Arrival::Alone && word.set_arrived() {
-                // SAFETY: the handle keeps the node alive. ARRIVED owns this reference.
-                let _ = unsafe { NodeRef::another(handle.0.as_ptr()).into_raw() };
-                let parent = handle.0.parent.as_ref().unwrap();
+            let (node, parent) = (&handle.0, handle.0.parent.as_ref().unwrap());
+            // ARRIVED owns a reference to each node.
+            if node.word.arrive(GUARD) == Arrival::Alone && node.word.set_arrived() {
+                forget(node.clone());
                 if parent.word.arrive(CHILD) == Arrival::Alone && parent.word.set_arrived() {
-                    // SAFETY: the child keeps its parent alive. ARRIVED owns this reference.
-                    let _ = unsafe { NodeRef::another(parent.as_ptr()).into_raw() };
+                    forget(parent.clone());
                 }
             }
-            // SAFETY: the pointer comes from a `NodeRef`, and the guard has been counted in the
-            // word.
-            unsafe { Guard::from_counted(handle.0.as_ptr(), Location::caller()) }
+            // SAFETY: the guard has been counted in the word.
+            unsafe { Guard::counted(node, Location::caller()) }
         });
     });
 }
@@ -120,16 +110,13 @@ fn loom_the_stop_waits_for_a_guard_that_was_counted_before() {
     explore_to_the_end(2, || {
         let root = Handle::root();
         let below = root.child().child();
-        let goes = std::sync::Arc::new(AtomicBool::new(false));
-        let worker = spawn({
-            let goes = goes.clone();
-            move || {
-                let guard = below.guard();
-                goes.store(true, Ordering::Release);
-                drop(guard);
-                // Dropped after the stop: its end is not the subject.
-                below
-            }
+        let goes = Stage::new(AtomicBool::new(false));
+        let worker = spawn(move || {
+            let guard = below.guard();
+            goes.store(true, Ordering::Release);
+            drop(guard);
+            // Dropped after the stop: its end is not the subject.
+            below
         });
         let seen = count_guards(&root.0) == 1;
         stop(&root.0);
@@ -148,10 +135,7 @@ fn loom_two_first_guards_arrive_once() {
         let child = root.child();
         let (one, two) = (child.child(), child.child());
         stop(&root.0);
-        let other = spawn(move || {
-            let guard = two.guard();
-            drop(guard);
-        });
+        let other = spawn(move || drop(two.guard()));
         let guard = one.guard();
         assert!(!root.is_complete(), "complete while a guard exists");
         other.join().unwrap();
@@ -239,7 +223,8 @@ impl Completion {
     }
 }
 
-/// Work under the last guard happens before whatever follows the completion.
+/// Work under the last guard happens before whatever follows the completion. A waiter for it is
+/// woken.
 fn work_and_completion() {
     let root = Handle::root();
     let child = root.child();
@@ -250,41 +235,21 @@ fn work_and_completion() {
         drop(guard);
     });
     stop(&root.0);
-    if root.is_complete() {
+    let mut completion = Completion::new(&root);
+    completion.poll();
+    if completion.ready || root.is_complete() {
         assert_eq!(work.read(), 1);
     }
     worker.join().unwrap();
-    // SAFETY: the thread has ended.
-    unsafe { work.end() };
+    assert!(completion.is_told(), "the waiter for the completion was not woken");
 }
 
-#[test]
-fn loom_work_under_a_guard_is_seen_after_the_completion() {
-    explore(3, work_and_completion);
-}
+models! {
+    fn loom_work_under_a_guard_is_seen_after_the_completion() =
+        explore_to_the_end(3, work_and_completion);
 
-#[test]
-fn loom_a_waiter_for_the_completion_sees_work_under_a_guard() {
-    explore_to_the_end(3, || {
-        let root = Handle::root();
-        let work = Stage::new(Baton::new());
-        let child = root.child();
-        let guard = child.guard();
-        stop(&root.0);
-        let worker = spawn(move || {
-            work.write();
-            drop(guard);
-        });
-        let mut completion = Completion::new(&root);
-        completion.poll();
-        if completion.ready {
-            assert_eq!(work.read(), 1);
-        }
-        worker.join().unwrap();
-        assert!(completion.is_told(), "the waiter for the completion was not woken");
-        // SAFETY: the thread has ended.
-        unsafe { work.end() };
-    });
+    fn loom_negative_a_word_without_order() = explore(3, work_and_completion),
+        without ORDERS in "shutdown/word.rs", fails;
 }
 
 /// A node that never had a guard is complete as soon as it is stopped, without leaving its parent.
@@ -302,26 +267,19 @@ fn loom_a_waiter_for_a_node_that_never_had_a_guard_is_woken() {
     });
 }
 
-#[test]
-#[should_panic]
-fn loom_negative_a_word_without_order() {
-    plant("shutdown/word.rs", ORDERS);
-    explore(3, work_and_completion);
-}
-
 /// Three threads give up their references to a node. Two of them make another reference first. The
 /// thread that gets the node sees what the others have done.
 fn last_reference() {
-    let node = Node::make(None, None, false, Word::of_root());
+    let node = Node::make(None, false);
     let give_up = |node: NodeRef, write: fn(&Node)| {
         write(&node);
         if let Some(node) = node.into_inner() {
-            node.all_cells();
+            node.touch_cells();
             return 1;
         }
         0
     };
-    let threads = [|node: &Node| node.todo.set(ptr::null()), Node::write_links].map(|write| {
+    let threads = [|node: &Node| node.todo.set(None), Node::write_index].map(|write| {
         let node = node.clone();
         spawn(move || {
             let another = node.clone();
@@ -333,16 +291,12 @@ fn last_reference() {
     assert_eq!(got, 1, "exactly one thread must get the node");
 }
 
-#[test]
-fn loom_one_reference_is_the_last_and_sees_what_all_have_done() {
-    explore_to_the_end(3, last_reference);
-}
+models! {
+    fn loom_one_reference_is_the_last_and_sees_what_all_have_done() =
+        explore_to_the_end(3, last_reference);
 
-#[test]
-#[should_panic]
-fn loom_negative_references_without_order() {
-    plant("shutdown/node_ref.rs", ORDERS_AND_FENCES);
-    explore(3, last_reference);
+    fn loom_negative_references_without_order() = explore(3, last_reference),
+        without ORDERS_AND_FENCES in "shutdown/node_ref.rs", fails;
 }
 
 /// Of two handles that are dropped at once, one is the last.
@@ -373,8 +327,6 @@ fn loom_a_stopped_thread_sees_what_was_done_before_the_stop() {
         done.write();
         stop(&root.0);
         stopped.join().unwrap();
-        // SAFETY: the thread has ended.
-        unsafe { done.end() };
     });
 }
 
@@ -441,7 +393,7 @@ fn loom_a_chain_is_collected_by_the_last_thread() {
         drop(below);
         one.join().unwrap();
         two.join().unwrap();
-        assert!(root.0.lock().first.is_null(), "a child is left in the list");
+        assert!(root.0.lock().children.is_empty(), "a child is left in the list");
     });
 }
 
@@ -464,8 +416,6 @@ fn loom_an_interrupt_that_ends_sees_work_under_the_last_guard() {
         }
         worker.join().unwrap();
         drops.join().unwrap();
-        // SAFETY: the threads have ended.
-        unsafe { work.end() };
     });
 }
 

@@ -1,66 +1,57 @@
 //! Models of a root's slots and of its guards.
 
-use super::{Handle, explore_to_the_end};
+use super::Handle;
 use crate::shim::atomic::{AtomicBool, Ordering};
-use crate::shim::check::{Baton, ORDERS_AND_FENCES, Stage, explore, plant};
+use crate::shim::check::{Baton, ORDERS_AND_FENCES, Stage, explore, explore_to_the_end, models};
 use crate::shim::thread::spawn;
 use crate::shutdown::node::Node;
 use crate::shutdown::slots::{Slots, ThreadNumber};
 use crate::shutdown::stop::stop;
 
-/// The owner of a slot and another thread count in it while it is frozen.
-fn count_and_freeze() {
-    let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
-    let (owner, stranger) = (ThreadNumber::of_model(2), ThreadNumber::of_model(4));
-    // Both numbers select the same slot.
-    assert!(slots.add(owner, 1, &stopped));
-    let counts = |number| move || u64::from(slots.add(number, 1, &stopped));
-    let threads = [spawn(counts(owner)), spawn(counts(stranger))];
+/// Slots that are not frozen, and whether their root is stopped.
+fn slots() -> (Stage<Slots>, Stage<AtomicBool>) {
+    (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)))
+}
+
+/// Threads with these numbers count a guard each while the slots are frozen. `owner` has counted
+/// one before.
+fn count_and_freeze(owner: Option<ThreadNumber>, numbers: &[ThreadNumber]) {
+    let (slots, stopped) = slots();
+    let count = move |number| u64::from(slots.add(number, 1, &stopped));
+    let before = owner.map_or(0, count);
+    let count_beside = |&number| spawn(move || count(number));
+    let threads: Vec<_> = numbers.iter().map(count_beside).collect();
     stopped.store(true, Ordering::SeqCst);
     let sum = slots.freeze();
     let counted: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-    assert_eq!(sum, 1 + counted, "a guard is lost, or counted twice");
-    // SAFETY: the threads have ended.
-    unsafe {
-        slots.end();
-        stopped.end();
-    }
+    assert_eq!(sum, before + counted, "a guard is lost, or counted twice");
 }
 
-#[test]
-fn loom_each_guard_is_counted_in_the_slots_or_in_the_word() {
-    explore_to_the_end(3, count_and_freeze);
+/// The owner of a slot and another thread, the number of which selects the same slot.
+fn owner_and_stranger() {
+    let owner = ThreadNumber::of_model(2);
+    count_and_freeze(Some(owner), &[owner, ThreadNumber::of_model(4)]);
 }
 
-#[test]
-#[should_panic(expected = "a guard is lost")]
-fn loom_negative_slots_without_order() {
-    plant("shutdown/slots.rs", ORDERS_AND_FENCES);
-    explore(3, count_and_freeze);
-}
+models! {
+    fn loom_each_guard_is_counted_in_the_slots_or_in_the_word() =
+        explore_to_the_end(3, owner_and_stranger);
 
-/// A thread claims a slot while it is frozen.
-#[test]
-fn loom_a_new_owner_of_a_slot_sees_the_stop_or_is_seen() {
-    explore_to_the_end(3, || {
-        let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
-        let counts = spawn(move || u64::from(slots.add(ThreadNumber::of_model(2), 1, &stopped)));
-        stopped.store(true, Ordering::SeqCst);
-        let sum = slots.freeze();
-        assert_eq!(sum, counts.join().unwrap(), "a guard is lost, or counted twice");
-        // SAFETY: the thread has ended.
-        unsafe {
-            slots.end();
-            stopped.end();
-        }
-    });
+    fn loom_negative_slots_without_order() = explore(3, owner_and_stranger),
+        without ORDERS_AND_FENCES in "shutdown/slots.rs", fails: "a guard is lost";
+
+    fn loom_a_new_owner_of_a_slot_sees_the_stop_or_is_seen() =
+        explore_to_the_end(3, || count_and_freeze(None, &[ThreadNumber::of_model(2)]));
+
+    fn loom_a_thread_without_a_number_owns_no_slot() =
+        explore_to_the_end(2, || count_and_freeze(None, &[ThreadNumber::NONE; 2]));
 }
 
 /// Two threads try to own a slot, and one succeeds.
 #[test]
 fn loom_one_of_two_threads_claims_a_slot() {
     explore_to_the_end(3, || {
-        let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
+        let (slots, stopped) = slots();
         let counts = |number| {
             spawn(move || u64::from(slots.add(ThreadNumber::of_model(number), 1, &stopped)))
         };
@@ -68,11 +59,6 @@ fn loom_one_of_two_threads_claims_a_slot() {
         let counted: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
         assert_eq!(counted, 2, "the slots were frozen too early");
         assert_eq!(slots.freeze(), 2, "a guard is lost, or counted twice");
-        // SAFETY: the threads have ended.
-        unsafe {
-            slots.end();
-            stopped.end();
-        }
     });
 }
 
@@ -80,7 +66,7 @@ fn loom_one_of_two_threads_claims_a_slot() {
 #[test]
 fn loom_the_freezing_thread_sees_work_done_before_a_drop() {
     explore_to_the_end(3, || {
-        let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
+        let (slots, stopped) = slots();
         let work = Stage::new(Baton::new());
         assert!(
             slots.add(ThreadNumber::of_model(2), 1, &stopped),
@@ -96,12 +82,6 @@ fn loom_the_freezing_thread_sees_work_done_before_a_drop() {
             assert_eq!(work.read(), 1);
         }
         assert_eq!(drops.join().unwrap(), sum == 0, "a guard is lost, or counted twice");
-        // SAFETY: the thread has ended.
-        unsafe {
-            slots.end();
-            stopped.end();
-            work.end();
-        }
     });
 }
 
@@ -111,16 +91,16 @@ fn loom_a_root_is_complete_when_its_guards_are_gone() {
     explore_to_the_end(2, || {
         let root = Handle::root();
         let (here, there) = (ThreadNumber::of_model(1), ThreadNumber::of_model(2));
-        // SAFETY: the pointer comes from the handle, and the node counts a guard for this call.
-        let leave = |node: usize, number| unsafe { Node::leave(node as *const Node, number) };
-        let node = root.0.as_ptr();
-        // SAFETY: the pointer comes from the handle, which keeps the node alive.
-        assert!(unsafe { Node::enter(node, here) } && unsafe { Node::enter(node, here) });
-        let address = node.expose_provenance();
-        let other = spawn(move || leave(address, there));
+        assert!(Node::enter(&root.0, here) && Node::enter(&root.0, here));
+        let node = root.0.clone();
+        let other = spawn(move || {
+            // SAFETY: the second guard is given up.
+            unsafe { Node::leave(&node, there) };
+        });
         stop(&root.0);
         assert!(!root.is_complete(), "complete while a guard exists");
-        leave(address, here);
+        // SAFETY: the first guard is given up.
+        unsafe { Node::leave(&root.0, here) };
         other.join().unwrap();
         assert!(root.is_complete(), "not complete without guards");
     });
@@ -133,23 +113,17 @@ fn loom_a_guard_made_in_the_word_may_be_dropped_in_a_slot() {
     explore_to_the_end(2, || {
         let root = Handle::root();
         let [owner, other, stranger] = [1, 2, 4].map(ThreadNumber::of_model);
-        let node = root.0.as_ptr();
         for number in [owner, other] {
             // Each number claims a slot.
-            // SAFETY: the pointer comes from the handle, which keeps the node alive.
-            assert!(unsafe { Node::enter(node, number) });
+            assert!(Node::enter(&root.0, number));
             // SAFETY: the guard was counted just now.
-            unsafe { Node::leave(node, number) };
+            unsafe { Node::leave(&root.0, number) };
         }
-        let address = node.expose_provenance();
+        let node = root.0.clone();
         let hands_on = spawn(move || {
-            let node = address as *const Node;
-            // SAFETY: the pointer comes from the handle, which outlives this thread. The second
-            // call gives up the guard that the first one has counted.
-            unsafe {
-                assert!(Node::enter(node, owner));
-                Node::leave(node, stranger);
-            }
+            assert!(Node::enter(&node, owner));
+            // SAFETY: this gives up the guard that was counted just now.
+            unsafe { Node::leave(&node, stranger) };
         });
         stop(&root.0);
         hands_on.join().unwrap();
@@ -161,8 +135,7 @@ fn loom_a_guard_made_in_the_word_may_be_dropped_in_a_slot() {
 #[test]
 fn loom_a_slot_has_room_for_all_guards_that_other_threads_drop() {
     explore(1, || {
-        let slots = Stage::new(Slots::new());
-        let running = Stage::new(AtomicBool::new(false));
+        let (slots, running) = slots();
         let (owner, stranger) = (ThreadNumber::of_model(2), ThreadNumber::of_model(4));
         let many = 1 << 60;
         assert!(slots.add(owner, many, &running));
@@ -173,29 +146,5 @@ fn loom_a_slot_has_room_for_all_guards_that_other_threads_drop() {
             );
         }
         assert_eq!(slots.sum(), 0);
-        // SAFETY: no other thread has used them.
-        unsafe {
-            slots.end();
-            running.end();
-        }
-    });
-}
-
-/// A thread without a number claims no slot.
-#[test]
-fn loom_a_thread_without_a_number_owns_no_slot() {
-    explore_to_the_end(2, || {
-        let (slots, stopped) = (Stage::new(Slots::new()), Stage::new(AtomicBool::new(false)));
-        let counts = || spawn(move || u64::from(slots.add(ThreadNumber::NONE, 1, &stopped)));
-        let threads = [counts(), counts()];
-        stopped.store(true, Ordering::SeqCst);
-        let sum = slots.freeze();
-        let counted: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-        assert_eq!(sum, counted, "a guard is lost, or counted twice");
-        // SAFETY: the threads have ended.
-        unsafe {
-            slots.end();
-            stopped.end();
-        }
     });
 }

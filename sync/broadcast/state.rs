@@ -1,4 +1,4 @@
-//! The ring of a broadcast, and the receivers that wait for the next value.
+//! The ring of a broadcast, which is the content of its [slot](super::super::slot).
 //!
 //! # Numbers and claims
 //!
@@ -21,97 +21,66 @@
 //! with the first one.
 //!
 //! Dropping a receiver gives up its claims, and cloning it doubles them. Both happen in portions,
-//! between which the lock is released. Neither disturbs the order: claims are given up from the
-//! front on, and the receiver that is cloned keeps its own claims meanwhile. A value that is sent
-//! in between has the right claims, because the number of receivers changes with the first portion.
+//! between which the lock is released. Neither disturbs the order. A receiver that goes gives up
+//! its claims from the front on, counts as a receiver until it has none, and so claims what is sent
+//! in between too. Of a clone, the number of receivers changes with the first portion, and the
+//! receiver that is cloned keeps its own claims meanwhile. The last receiver takes all values with
+//! it at once.
 //!
 //! # Foreign code
 //!
 //! A value lies in an [`Arc`], and is cloned and dropped without the lock. A receiver takes the
 //! reference out of the ring and keeps it until its copy is made: if `clone` panics, the next call
 //! tries again with the same value. The receiver that takes the last reference needs no copy.
-//!
-//! # A grant is only a call
-//!
-//! A new value, and the drop of the last sender, call all waiters, in [`Turns`]. A called waiter
-//! looks again. Its position has not changed meanwhile, and there is a value for it, or one has
-//! been driven out, or none will come. So a cancelled wait has nothing to give back.
 
-use super::errors::BroadcastTryRecvError;
-use crate::scheduler::wait::waiters::{Turns, WaitList, WaitNode, Waitable, Wakes};
-use crate::shim::{Mutex, MutexGuard};
-use crate::task::outcome::{Payload, drop_all, drop_payload, quietly};
+use crate::sync::TryRecvError;
+use crate::sync::slot::{Cursor, Slot};
+use crate::task::outcome::{Payload, drop_all, drop_payload, first_of, quietly};
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
-
-/// The only answer: look again.
-const LOOK: u32 = 0;
+use std::sync::Arc;
 
 /// Claims that are changed before the lock is released for others.
 const PORTION: u64 = if cfg!(loom) { 1 } else { 64 };
 
-struct Slot<T> {
+struct Claimed<T> {
     value: Arc<T>,
     claims: usize,
 }
 
-pub(crate) struct State<T> {
-    ring: VecDeque<Slot<T>>,
+pub(super) struct Ring<T> {
+    values: VecDeque<Claimed<T>>,
     /// The number of the first value in the ring.
     head: u64,
-    senders: usize,
-    receivers: usize,
-    turns: Turns,
+    /// The greatest length of the ring, which grows as needed.
+    capacity: usize,
 }
 
-impl<T> AsMut<Turns> for State<T> {
-    fn as_mut(&mut self) -> &mut Turns {
-        &mut self.turns
-    }
-}
-
-impl<T> State<T> {
-    /// The number of the next value.
-    fn tail(&self) -> u64 {
-        self.head + self.ring.len() as u64
+impl<T> Ring<T> {
+    pub(super) fn new(capacity: usize) -> Ring<T> {
+        Ring { values: VecDeque::new(), head: 0, capacity }
     }
 
-    fn slot(&mut self, number: u64) -> Option<&mut Slot<T>> {
-        self.ring.get_mut((number - self.head) as usize)
+    #[cfg(all(test, loom))]
+    pub(super) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    fn at(&mut self, number: u64) -> Option<&mut Claimed<T>> {
+        self.values.get_mut((number - self.head) as usize)
     }
 
     fn drop_first(&mut self) -> Option<Arc<T>> {
-        let first = self.ring.pop_front()?;
+        let first = self.values.pop_front()?;
         self.head += 1;
         // After a burst. This is so rare that it costs nothing overall.
-        if self.ring.capacity() > 64 && self.ring.len() < self.ring.capacity() / 8 {
-            self.ring.shrink_to(self.ring.capacity() / 2);
+        if self.values.capacity() > 64 && self.values.len() < self.values.capacity() / 8 {
+            self.values.shrink_to(self.values.capacity() / 2);
         }
         Some(first.value)
     }
 }
 
-pub(super) struct Shared<T> {
-    /// The greatest length of the ring, which grows as needed.
-    capacity: usize,
-    state: Mutex<State<T>>,
-}
-
-impl<T> Shared<T> {
-    pub(super) fn new(capacity: usize) -> Shared<T> {
-        let state =
-            State { ring: VecDeque::new(), head: 0, senders: 1, receivers: 1, turns: Turns::new() };
-        Shared { capacity, state: Mutex::new(state) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn call_all(&self, state: MutexGuard<'_, State<T>>) {
-        Turns::end(&Following { shared: self, position: None }, state, LOOK, LOOK);
-    }
-
+impl<T> Slot<Ring<T>> {
     /// Sends a value to all receivers, and returns how many there are. Gives the value back if
     /// there are none.
     pub(super) fn send(&self, value: Arc<T>) -> Result<usize, Arc<T>> {
@@ -120,77 +89,56 @@ impl<T> Shared<T> {
         if receivers == 0 {
             return Err(value);
         }
-        let is_full = state.ring.len() == self.capacity;
-        let driven_out = if is_full { state.drop_first() } else { None };
-        state.ring.push_back(Slot { value, claims: receivers });
-        self.call_all(state);
+        let ring = &mut state.content;
+        let is_full = ring.values.len() == ring.capacity;
+        let driven_out = if is_full { ring.drop_first() } else { None };
+        ring.values.push_back(Claimed { value, claims: receivers });
+        self.publish(state);
         drop(driven_out);
         Ok(receivers)
     }
 
+    pub(super) fn capacity(&self) -> usize {
+        self.lock().content.capacity
+    }
+
     /// Takes the value at a position, and moves the position on.
-    fn take(&self, position: &mut u64) -> Result<Arc<T>, BroadcastTryRecvError> {
+    fn take(&self, position: &mut u64) -> Result<Arc<T>, TryRecvError> {
         let mut state = self.lock();
-        if *position < state.head {
-            let missed = state.head - *position;
-            *position = state.head;
-            return Err(BroadcastTryRecvError::Lagged(missed));
-        }
         let is_closed = state.senders == 0;
-        let Some(slot) = state.slot(*position) else {
-            return Err(match is_closed {
-                true => BroadcastTryRecvError::Closed,
-                false => BroadcastTryRecvError::Empty,
-            });
+        let ring = &mut state.content;
+        if *position < ring.head {
+            let missed = ring.head - *position;
+            *position = ring.head;
+            return Err(TryRecvError::Lagged(missed));
+        }
+        let Some(claimed) = ring.at(*position) else {
+            return Err(if is_closed { TryRecvError::Closed } else { TryRecvError::Empty });
         };
         *position += 1;
-        slot.claims -= 1;
-        if slot.claims > 0 {
-            return Ok(Arc::clone(&slot.value));
+        claimed.claims -= 1;
+        if claimed.claims > 0 {
+            return Ok(Arc::clone(&claimed.value));
         }
-        Ok(state.drop_first().expect("the value without claims is the first one"))
-    }
-
-    /// Returns how many values there are from a position on.
-    fn len_from(&self, position: u64) -> usize {
-        let state = self.lock();
-        (state.tail() - position.max(state.head)) as usize
-    }
-
-    #[cfg(all(test, loom))]
-    pub(super) fn len(&self) -> usize {
-        self.lock().ring.len()
-    }
-
-    pub(super) fn add_sender(&self) {
-        self.lock().senders += 1;
-    }
-
-    /// Removes a sender. The last one ends all waits.
-    pub(super) fn drop_sender(&self) {
-        let mut state = self.lock();
-        state.senders -= 1;
-        if state.senders == 0 {
-            self.call_all(state);
-        }
+        Ok(ring.drop_first().expect("the value without claims is the first one"))
     }
 
     /// Adds a receiver of the values that are sent from now on.
     pub(super) fn add_receiver(&self) -> Place<T> {
         let mut state = self.lock();
         state.receivers += 1;
-        Place { position: state.tail(), held: None }
+        Place { position: self.sent(), held: None }
     }
 
     /// Adds a receiver at the place of another one, which does not move meanwhile.
     pub(super) fn add_receiver_at(&self, place: &Place<T>) -> Place<T> {
         let mut state = self.lock();
         state.receivers += 1;
-        let (mut next, end) = (place.position, state.tail());
+        let (mut next, end) = (place.position, self.sent());
         loop {
-            next = next.max(state.head);
+            next = next.max(state.content.head);
             for _ in 0..PORTION.min(end.saturating_sub(next)) {
-                state.slot(next).expect("a claimed value is in the ring").claims += 1;
+                state.content.at(next).expect("a claimed value is in the ring").claims += 1;
                 next += 1;
             }
             drop(state);
@@ -205,49 +153,40 @@ impl<T> Shared<T> {
     /// panic of a destructor, if any.
     pub(super) fn drop_receiver(&self, place: &mut Place<T>) -> Option<Payload> {
         let mut first = place.held.take().and_then(|held| quietly(|| drop(held)));
-        let mut state = self.lock();
-        state.receivers -= 1;
-        let (mut next, end) = (place.position, state.tail());
+        let mut next = place.position;
         loop {
+            let mut state = self.lock();
+            if state.receivers == 1 {
+                state.receivers = 0;
+                let left = std::mem::take(&mut state.content.values);
+                state.content.head = self.sent();
+                drop(state);
+                let dropped = drop_all(left.into_iter().map(|claimed| claimed.value));
+                return first_of(first.into_iter().chain(dropped));
+            }
             let mut unclaimed = [const { None }; PORTION as usize];
-            next = next.max(state.head);
-            for place in unclaimed.iter_mut().take(end.saturating_sub(next) as usize) {
-                let slot = state.slot(next).expect("a claimed value is in the ring");
-                slot.claims -= 1;
-                if slot.claims == 0 {
-                    *place = state.drop_first();
+            let end = self.sent();
+            next = next.max(state.content.head);
+            for place in unclaimed.iter_mut().take((end - next) as usize) {
+                let ring = &mut state.content;
+                let claimed = ring.at(next).expect("a claimed value is in the ring");
+                claimed.claims -= 1;
+                if claimed.claims == 0 {
+                    *place = ring.drop_first();
                 }
                 next += 1;
             }
-            drop(state);
-            if let Some(payload) = drop_all(unclaimed.into_iter().flatten()) {
-                match first {
-                    None => first = Some(payload),
-                    Some(_) => drop_payload(payload),
-                }
+            let is_over = next == end;
+            if is_over {
+                state.receivers -= 1;
             }
-            if next >= end {
+            drop(state);
+            let dropped = drop_all(unclaimed.into_iter().flatten());
+            first = first_of(first.into_iter().chain(dropped));
+            if is_over {
                 return first;
             }
-            state = self.lock();
         }
-    }
-
-    pub(super) fn receivers(&self) -> usize {
-        self.lock().receivers
-    }
-
-    pub(super) fn capacity(&self) -> usize {
-        self.capacity
-    }
-
-    pub(super) fn is_closed(&self) -> bool {
-        self.lock().senders == 0
-    }
-
-    /// Returns the places in the code where receivers wait.
-    pub(super) fn places(&self) -> Vec<String> {
-        self.lock().turns.waiters.places()
     }
 }
 
@@ -263,65 +202,34 @@ impl<T> Place<T> {
         Place { position: 0, held: None }
     }
 
-    pub(super) fn len(&self, shared: &Shared<T>) -> usize {
-        shared.len_from(self.position) + usize::from(self.held.is_some())
+    pub(super) fn len(&self, slot: &Slot<Ring<T>>) -> usize {
+        let state = slot.lock();
+        let first = self.position.max(state.content.head);
+        (slot.sent() - first) as usize + usize::from(self.held.is_some())
     }
 }
 
-impl<T: Clone> Place<T> {
-    /// Receives the next value.
-    pub(super) fn next(&mut self, shared: &Shared<T>) -> Result<T, BroadcastTryRecvError> {
+impl<T: Clone> Cursor<Ring<T>> for Place<T> {
+    type Value = T;
+
+    const WHAT: &'static str = "a value of a broadcast";
+
+    /// A value that the receiver holds is still to be received.
+    fn passed(&self) -> u64 {
+        self.position - u64::from(self.held.is_some())
+    }
+
+    fn next(&mut self, slot: &Slot<Ring<T>>) -> Result<T, TryRecvError> {
         let value = match self.held.take() {
             Some(value) => value,
-            None => shared.take(&mut self.position)?,
+            None => slot.take(&mut self.position)?,
         };
         Arc::try_unwrap(value).or_else(|value| {
             let copy = self.held.insert(value).as_ref().clone();
             // All others may have let go of the value meanwhile. A panic of its destructor is
             // discarded, because the copy would be lost on its way.
-            if let Some(payload) = quietly(|| self.held = None) {
-                drop_payload(payload);
-            }
+            quietly(|| self.held = None).into_iter().for_each(drop_payload);
             Ok(copy)
         })
     }
-}
-
-/// A broadcast as the receiver with a certain place waits for it.
-pub(super) struct Following<'a, T> {
-    shared: &'a Shared<T>,
-    /// The position, or `None` if the receiver has taken a value already.
-    position: Option<u64>,
-}
-
-impl<'a, T> Following<'a, T> {
-    pub(super) fn new(shared: &'a Shared<T>, place: &Place<T>) -> Following<'a, T> {
-        Following { shared, position: place.held.is_none().then_some(place.position) }
-    }
-}
-
-impl<T> Waitable for Following<'_, T> {
-    type State = State<T>;
-
-    fn what(&self) -> &'static str {
-        "a value of a broadcast"
-    }
-
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.shared.lock()
-    }
-
-    fn waiters(state: &mut State<T>) -> &mut WaitList {
-        &mut state.turns.waiters
-    }
-
-    fn try_enter(&self, state: &mut State<T>, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        state.turns.mark(node);
-        let waits = self.position.is_some_and(|position| position >= state.tail());
-        // MUTANT(broadcast.enter.look): with (state.senders == 0).then_some(LOOK)
-        (!waits || state.senders == 0).then_some(LOOK)
-    }
-
-    /// A grant takes nothing.
-    fn give_back(&self, _: &WaitNode) {}
 }

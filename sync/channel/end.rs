@@ -1,6 +1,6 @@
 //! One end of a [`Ring`](super::ring::Ring): its word, and what its callers know of the other end.
 
-use super::word::{ONE_PERMIT, ONE_POSITION, STRICT, permits};
+use super::word::{Notice, ONE_PERMIT, ONE_POSITION, STRICT, permits};
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::shim::load_in_total_order;
 use crossbeam_utils::CachePadded;
@@ -14,6 +14,8 @@ pub(super) struct End {
     /// The word of the other end as a caller here last saw it. Most callers need not look there
     /// again.
     pub(super) other_seen: CachePadded<AtomicU64>,
+    /// About the waiters of this end, for the callers of the other end.
+    pub(super) waiters: CachePadded<Notice>,
     /// Several callers use this end at once.
     contended: AtomicBool,
 }
@@ -21,7 +23,8 @@ pub(super) struct End {
 impl End {
     pub(super) fn starting_at(start: u64) -> End {
         let word = || CachePadded::new(AtomicU64::new(start));
-        End { word: word(), other_seen: word(), contended: AtomicBool::new(false) }
+        let waiters = CachePadded::new(Notice::new());
+        End { word: word(), other_seen: word(), waiters, contended: AtomicBool::new(false) }
     }
 
     /// Returns whether `so` holds for the other end's word as last seen, or else for its present

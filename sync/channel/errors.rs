@@ -1,5 +1,4 @@
-use crate::sync::WaitError;
-use std::error::Error;
+use crate::sync::errors::{WaitError, lagged};
 use std::fmt;
 
 /// A value that was not sent, and the reason.
@@ -25,25 +24,17 @@ impl<T> SendError<T> {
     }
 }
 
-impl<T> fmt::Debug for SendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendError").field("reason", &self.why).finish_non_exhaustive()
-    }
-}
+debug! { impl<T> SendError<T> as this { reason: this.why, .. } }
 
-impl<T> fmt::Display for SendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.why {
-            WaitError::Closed => f.write_str("a value was not sent: the channel is closed"),
-            WaitError::TimedOut => {
-                f.write_str("a value was not sent: the channel stayed full until the timeout")
-            }
-            why => write!(f, "a value was not sent: {why}"),
+error! {
+    impl<T> SendError<T>: |this, f| match &this.why {
+        WaitError::Closed => f.write_str("a value was not sent: the channel is closed"),
+        WaitError::TimedOut => {
+            f.write_str("a value was not sent: the channel stayed full until the timeout")
         }
+        why => write!(f, "a value was not sent: {why}"),
     }
 }
-
-impl<T> Error for SendError<T> {}
 
 /// A value that could not be sent immediately.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -73,33 +64,32 @@ impl<T> fmt::Debug for TrySendError<T> {
     }
 }
 
-impl<T> fmt::Display for TrySendError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+error! {
+    impl<T> TrySendError<T>: |this, f| {
+        f.write_str(match this {
             TrySendError::Full(_) => "the channel is full",
             TrySendError::Closed(_) => "the channel is closed",
         })
     }
 }
 
-impl<T> Error for TrySendError<T> {}
-
 /// Why nothing could be received immediately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TryRecvError {
-    /// The channel is empty, or waiting receivers are to have its values first.
+    /// Nothing is there, or waiting receivers are to have the values of the channel first.
     Empty,
-    /// The channel is empty and closed.
+    /// Nothing is there, and the channel is closed.
     Closed,
+    /// This many values of a [broadcast](crate::sync::broadcast()) were driven out by newer ones
+    /// before they were received. The next call goes on with the oldest value that is there. No
+    /// other receiver gets this error.
+    Lagged(u64),
 }
 
-impl fmt::Display for TryRecvError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            TryRecvError::Empty => "the channel is empty",
-            TryRecvError::Closed => "the channel is empty and closed",
-        })
+error! {
+    impl TryRecvError: |this, f| match this {
+        TryRecvError::Empty => f.write_str("the channel is empty"),
+        TryRecvError::Closed => f.write_str("the channel is empty and closed"),
+        TryRecvError::Lagged(missed) => lagged(*missed, f),
     }
 }
-
-impl Error for TryRecvError {}

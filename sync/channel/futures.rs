@@ -1,72 +1,66 @@
 use super::errors::SendError;
-use super::line::Passed;
-use super::shared::{Receiving, Sending, Shared, Tried};
+use super::line::{Passed, Receivers, Senders, Side};
+use super::shared::{Handle, InLine, Refused, Shared, Tried};
 use crate::scheduler::wait::no_suspend::is_forbidden;
-use crate::scheduler::wait::waiters::{WaitFuture, Waitable};
+use crate::scheduler::wait::waiters::WaitFuture;
 use crate::sync::WaitError;
-use std::fmt;
 use std::mem;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// A wait in a line of a channel, as a future that can be used again.
-pub(super) struct Asking<W: Waitable> {
-    entering: WaitFuture<W>,
+pub(super) struct Asking<H: Handle, S: Side> {
+    entering: WaitFuture<InLine<H, S>>,
     /// The present wait has begun.
     is_asking: bool,
     passed: Passed,
 }
 
-impl<W: Waitable> Asking<W> {
-    pub(super) fn new(source: W, place: &'static Location<'static>) -> Asking<W> {
+impl<H: Handle, S: Side> Asking<H, S> {
+    pub(super) fn new(handle: H, place: &'static Location<'static>) -> Asking<H, S> {
         Asking {
-            entering: WaitFuture::new(source, 0, place),
+            entering: WaitFuture::new(InLine::new(handle), 0, place),
             is_asking: false,
             passed: Passed::default(),
         }
     }
 
-    /// Returns the primitive that is waited for.
     #[cfg(feature = "futures")]
-    pub(super) fn source(&self) -> &W {
-        self.entering.source()
+    pub(super) fn handle(&self) -> &H {
+        &self.entering.source().0
     }
 
-    /// Waits until `then` turns an answer into a value. Ready with `None` if the channel is closed.
-    /// A new wait first returns `Pending` once if `hogged` says so, which lets others of the
+    /// Waits until `then` succeeds with an answer. Ready with `false` if the channel is closed.
+    /// A new wait first returns `Pending` once if the line is hogged, which lets others of the
     /// executor run. After it has been ready, it may be polled again, for the next value.
-    pub(super) fn poll<V>(
+    pub(super) fn poll(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        hogged: impl FnOnce(&W) -> bool,
-        mut then: impl FnMut(&W, u32) -> Tried<V>,
-    ) -> Poll<Option<V>> {
+        mut then: impl FnMut(&Shared<H::Value>, u32) -> Tried<()>,
+    ) -> Poll<bool> {
         // SAFETY: `entering` is the only pinned field, and nothing moves it.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: `entering` is pinned together with `self`.
         let mut entering = unsafe { Pin::new_unchecked(&mut this.entering) };
-        if !mem::replace(&mut this.is_asking, true) && hogged(entering.source()) && !is_forbidden()
-        {
+        let is_asking = mem::replace(&mut this.is_asking, true);
+        if !is_asking && entering.source().0.shared().is_hogged::<S>() && !is_forbidden() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         loop {
             let answer = ready!(entering.as_mut().poll(cx));
-            let tried = then(entering.source(), answer);
-            if let Tried::Later | Tried::Behind | Tried::Missed = tried {
+            let tried = then(entering.source().0.shared(), answer);
+            if let Err(Refused::Later | Refused::Behind | Refused::Missed) = tried {
                 this.passed.again(entering.node());
+                entering.as_mut().renew();
+                continue;
             }
             entering.as_mut().renew();
-            let value = match tried {
-                Tried::Done(value) => Some(value),
-                Tried::Closed => None,
-                Tried::Later | Tried::Behind | Tried::Missed => continue,
-            };
             this.is_asking = false;
             this.passed = Passed::default();
             entering.node().forget();
-            return Poll::Ready(value);
+            return Poll::Ready(tried.is_ok());
         }
     }
 }
@@ -75,13 +69,13 @@ impl<W: Waitable> Asking<W> {
 #[must_use = "futures do nothing unless they are polled"]
 pub struct SendFuture<'a, T> {
     value: Option<T>,
-    asking: Asking<Sending<'a, T>>,
+    asking: Asking<&'a Shared<T>, Senders>,
 }
 
 impl<'a, T> SendFuture<'a, T> {
     #[track_caller]
     pub(super) fn new(shared: &'a Shared<T>, value: T) -> SendFuture<'a, T> {
-        SendFuture { value: Some(value), asking: Asking::new(Sending(shared), Location::caller()) }
+        SendFuture { value: Some(value), asking: Asking::new(shared, Location::caller()) }
     }
 }
 
@@ -97,32 +91,28 @@ impl<T> Future for SendFuture<'_, T> {
         assert!(this.value.is_some(), "cygnet: a future was polled after its end");
         // SAFETY: `asking` is pinned together with `self`.
         let asking = unsafe { Pin::new_unchecked(&mut this.asking) };
-        let put = |to: &Sending<'_, T>, answer| to.0.put_after(answer, &mut this.value);
-        let put = ready!(asking.poll(cx, |to| to.0.senders_are_hogged(), put));
-        Poll::Ready(put.ok_or_else(|| {
-            SendError::new(this.value.take().expect("an unsent value is kept"), WaitError::Closed)
-        }))
+        let value = &mut this.value;
+        ready!(asking.poll(cx, |to, answer| to.move_after::<Senders>(answer, value)));
+        Poll::Ready(match this.value.take() {
+            None => Ok(()),
+            Some(unsent) => Err(SendError::new(unsent, WaitError::Closed)),
+        })
     }
 }
 
-impl<T> fmt::Debug for SendFuture<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SendFuture").finish_non_exhaustive()
-    }
-}
+debug! { impl<T> SendFuture<'_, T> { .. } }
 
 /// The future of [`Receiver::recv_async`](super::Receiver::recv_async).
 #[must_use = "futures do nothing unless they are polled"]
 pub struct RecvFuture<'a, T> {
-    asking: Asking<Receiving<'a, T>>,
+    asking: Asking<&'a Shared<T>, Receivers>,
     is_over: bool,
 }
 
 impl<'a, T> RecvFuture<'a, T> {
     #[track_caller]
     pub(super) fn new(shared: &'a Shared<T>) -> RecvFuture<'a, T> {
-        let asking = Asking::new(Receiving(shared), Location::caller());
-        RecvFuture { asking, is_over: false }
+        RecvFuture { asking: Asking::new(shared, Location::caller()), is_over: false }
     }
 }
 
@@ -138,15 +128,11 @@ impl<T> Future for RecvFuture<'_, T> {
         assert!(!this.is_over, "cygnet: a future was polled after its end");
         // SAFETY: `asking` is pinned together with `self`.
         let asking = unsafe { Pin::new_unchecked(&mut this.asking) };
-        let take = |from: &Receiving<'_, T>, answer| from.0.take_after(answer);
-        let value = ready!(asking.poll(cx, |from| from.0.receivers_are_hogged(), take));
+        let mut value = None;
+        ready!(asking.poll(cx, |from, answer| from.move_after::<Receivers>(answer, &mut value)));
         this.is_over = true;
         Poll::Ready(value.ok_or(WaitError::Closed))
     }
 }
 
-impl<T> fmt::Debug for RecvFuture<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecvFuture").finish_non_exhaustive()
-    }
-}
+debug! { impl<T> RecvFuture<'_, T> { .. } }

@@ -49,9 +49,10 @@
 //! permit need not serve the line.
 
 use super::word::{Told, distance};
-use crate::scheduler::wait::waiters::{WaitList, WaitNode, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Wake, Wakes};
 use crate::shim::time::{Instant, now};
 use crate::sync::passing::{self, HOGS};
+use std::ptr;
 
 /// The answer that grants a permit.
 pub(super) const PERMIT: u32 = 0;
@@ -60,6 +61,9 @@ pub(super) const CLOSED: u32 = 1;
 /// The answer that calls a waiter.
 pub(super) const CALL: u32 = 2;
 
+/// The answer that tells a waiter that its value has been moved.
+pub(super) const MOVED: u32 = 3;
+
 /// Values that may pass a line while no waiter is served. In a model, more than could hide a lost
 /// wake-up.
 pub(super) const PASSES: i64 = if cfg!(loom) { 8 } else { passing::PASSES as i64 };
@@ -67,7 +71,46 @@ pub(super) const PASSES: i64 = if cfg!(loom) { 8 } else { passing::PASSES as i64
 /// Set in a node's token: the waiter may not be passed any more.
 const OVERDUE: u64 = 1;
 
-/// The places of a channel, or its values. Requires the channel's lock.
+/// One side of a channel, with the end that its callers use and the line in which they wait.
+pub(super) trait Side {
+    type Other: Side;
+
+    /// Names what the callers wait for, for reports.
+    const WHAT: &'static str;
+    /// The callers send. Those of the other side receive.
+    const SENDS: bool;
+
+    fn line(ends: &mut Ends) -> &mut Line;
+}
+
+pub(super) struct Senders;
+
+impl Side for Senders {
+    type Other = Receivers;
+
+    const WHAT: &'static str = "room in a channel";
+    const SENDS: bool = true;
+
+    fn line(ends: &mut Ends) -> &mut Line {
+        &mut ends.senders
+    }
+}
+
+pub(super) struct Receivers;
+
+impl Side for Receivers {
+    type Other = Senders;
+
+    const WHAT: &'static str = "a value of a channel";
+    const SENDS: bool = false;
+
+    fn line(ends: &mut Ends) -> &mut Line {
+        &mut ends.receivers
+    }
+}
+
+/// What the callers of a side wait for: the places of a channel, or its values. Requires the
+/// channel's lock.
 pub(super) trait Supply {
     /// Returns how many have no permit out, or a greater number.
     fn free(&self) -> usize;
@@ -87,61 +130,14 @@ pub(super) trait Supply {
     /// Returns how many have become free so far, as a position.
     fn position(&self) -> u64;
 
-    /// Publishes the state of the line to callers that come without the lock.
-    fn announce(&self, told: Told);
+    /// Publishes the state of the line to callers that come without the lock, if there are any.
+    fn announce(&self, _told: Told) {}
 }
 
-/// The places or values of a channel of either kind. A `dyn Supply` would be shorter, but adds a
-/// tenth to the instructions of a wait.
-pub(super) enum Either<R, Q> {
-    Ring(R),
-    Queue(Q),
-}
-
-macro_rules! either {
-    ($self:ident, $supply:ident => $value:expr) => {
-        match $self {
-            Either::Ring($supply) => $value,
-            Either::Queue($supply) => $value,
-        }
-    };
-}
-
-impl<R: Supply, Q: Supply> Supply for Either<R, Q> {
-    #[inline]
-    fn free(&self) -> usize {
-        either!(self, supply => supply.free())
-    }
-
-    #[inline]
-    fn set_aside(&mut self) -> bool {
-        either!(self, supply => supply.set_aside())
-    }
-
-    #[inline]
-    fn take_back(&mut self) {
-        either!(self, supply => supply.take_back());
-    }
-
-    #[inline]
-    fn is_over(&self) -> bool {
-        either!(self, supply => supply.is_over())
-    }
-
-    #[inline]
-    fn is_strict(&self) -> bool {
-        either!(self, supply => supply.is_strict())
-    }
-
-    #[inline]
-    fn position(&self) -> u64 {
-        either!(self, supply => supply.position())
-    }
-
-    #[inline]
-    fn announce(&self, told: Told) {
-        either!(self, supply => supply.announce(told));
-    }
+/// The waiters at both ends. Under the lock.
+pub(crate) struct Ends {
+    pub(super) senders: Line,
+    pub(super) receivers: Line,
 }
 
 pub(crate) struct Line {
@@ -178,18 +174,18 @@ impl Line {
     }
 
     /// Returns whether newcomers must queue up.
-    pub(super) fn is_strict(&self, supply: &impl Supply) -> bool {
+    pub(super) fn is_strict<P: Supply + ?Sized>(&self, supply: &P) -> bool {
         self.waiting.first().is_some_and(|first| is_overdue(first) || supply.is_strict())
     }
 
     /// Returns whether called waiters have been passed so often that the caller should let others
     /// of its executor run.
-    pub(super) fn is_hogged(&self, supply: &impl Supply) -> bool {
+    pub(super) fn is_hogged<P: Supply + ?Sized>(&self, supply: &P) -> bool {
         // MUTANT(line.hogged): false
         self.called > 0 && distance(self.since, supply.position()) >= HOGS.into()
     }
 
-    fn announce(&self, supply: &impl Supply) {
+    fn announce<P: Supply + ?Sized>(&self, supply: &P) {
         supply.announce(match self.waiting.is_empty() {
             true => Told::NOBODY,
             false => Told::new(self.is_strict(supply), self.called, self.since),
@@ -198,7 +194,11 @@ impl Line {
 
     /// Gives a node what it asks for, or tells it of the end, and returns the answer. If there is
     /// none, the caller pushes the node, or calls [`serve`](Line::serve).
-    pub(super) fn enter(&mut self, supply: &mut impl Supply, node: &WaitNode) -> Option<u32> {
+    pub(super) fn enter<P: Supply + ?Sized>(
+        &mut self,
+        supply: &mut P,
+        node: &WaitNode,
+    ) -> Option<u32> {
         self.is_shared |= !self.waiting.is_empty();
         if self.waiting.is_empty() && self.called == 0 {
             self.since = supply.position();
@@ -227,7 +227,7 @@ impl Line {
     }
 
     /// Calls waiters, grants them permits, or tells all of them of the end.
-    pub(super) fn serve(&mut self, supply: &mut impl Supply, wakes: &mut Wakes) {
+    pub(super) fn serve<P: Supply + ?Sized>(&mut self, supply: &mut P, wakes: &mut Wakes) {
         loop {
             while let Some(answer) = self.answer_first(supply) {
                 self.waiting.grant_first(answer).into_iter().for_each(|wake| wakes.add(wake));
@@ -255,9 +255,36 @@ impl Line {
         }
     }
 
+    /// Grants a permit to a waiter that has the end for itself. Returns `None` if there is no such
+    /// waiter, or nothing for it; then the caller calls [`serve`](Line::serve).
+    pub(super) fn serve_alone<P: Supply>(&mut self, supply: &mut P) -> Option<Wake> {
+        if self.is_shared || self.waiting.is_empty() || !supply.set_aside() {
+            return None;
+        }
+        let wake = self.waiting.grant_first(PERMIT);
+        self.announce(supply);
+        wake
+    }
+
+    /// Moves a value from the caller's cell to that of the first waiter, or from there to the
+    /// caller's, if the waiter has a cell. The lines of a channel without room alone allow this.
+    ///
+    /// # Safety
+    /// The cells of the waiters of this line are of type `Option<T>`.
+    pub(super) unsafe fn meet<T>(&mut self, cell: &mut Option<T>) -> Option<Wake> {
+        let theirs = self.waiting.first()?.cell.get().cast::<Option<T>>();
+        if theirs.is_null() {
+            return None;
+        }
+        // SAFETY: the type is the caller's obligation. The waiter neither uses its cell nor leaves
+        // its frame while it is in the line, whose lock we have; the caller is not in the line.
+        unsafe { ptr::swap(theirs, cell) };
+        self.waiting.grant_first(MOVED)
+    }
+
     /// Returns the answer that the first waiter can be given now. Sets aside what a permit stands
     /// for.
-    fn answer_first(&self, supply: &mut impl Supply) -> Option<u32> {
+    fn answer_first<P: Supply + ?Sized>(&self, supply: &mut P) -> Option<u32> {
         self.waiting.first()?;
         let free = supply.free();
         if !self.is_shared || self.is_strict(supply) {
@@ -268,7 +295,7 @@ impl Line {
 
     /// Sets one aside for a caller that does not wait, if there is more than the waiters are to
     /// have.
-    pub(super) fn ask(&mut self, supply: &mut impl Supply, wakes: &mut Wakes) -> bool {
+    pub(super) fn ask<P: Supply + ?Sized>(&mut self, supply: &mut P, wakes: &mut Wakes) -> bool {
         self.serve(supply, wakes);
         let got = !self.is_strict(supply) && supply.set_aside();
         if !got {
@@ -279,7 +306,7 @@ impl Line {
     }
 
     /// Takes back a permit that was not used.
-    pub(super) fn take_back(&mut self, supply: &mut impl Supply, wakes: &mut Wakes) {
+    pub(super) fn take_back<P: Supply + ?Sized>(&mut self, supply: &mut P, wakes: &mut Wakes) {
         supply.take_back();
         // MUTANT(line.take_back): skip
         self.serve(supply, wakes);
@@ -287,14 +314,18 @@ impl Line {
 
     /// Notes that a called waiter has come, and returns whether it gets a permit.
     #[cfg(feature = "futures")]
-    pub(super) fn came_for_permit(&mut self, supply: &mut impl Supply, wakes: &mut Wakes) -> bool {
+    pub(super) fn came_for_permit<P: Supply + ?Sized>(
+        &mut self,
+        supply: &mut P,
+        wakes: &mut Wakes,
+    ) -> bool {
         let got = supply.set_aside();
         self.came(supply, wakes);
         got
     }
 
     /// Notes that a called waiter has come, or never will.
-    pub(super) fn came(&mut self, supply: &mut impl Supply, wakes: &mut Wakes) {
+    pub(super) fn came<P: Supply + ?Sized>(&mut self, supply: &mut P, wakes: &mut Wakes) {
         self.called -= 1;
         self.since = supply.position();
         if !self.waiting.is_empty() {

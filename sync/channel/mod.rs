@@ -20,15 +20,14 @@ use super::after;
 use super::errors::WaitError;
 use crate::runtime::is_cancelled;
 use crate::scheduler::run_loop::check_in::count_value;
-use crate::scheduler::wait::waiters::{WaitMode, WaitNode, Waitable, enter_node};
+use crate::scheduler::wait::waiters::{WaitMode, WaitNode, enter_node};
 use crate::scheduler::worker::Worker;
 use crate::shim::atomic::Ordering;
 use crate::shim::{may_spin, spin_loop};
 use crossbeam_utils::Backoff;
-use line::Passed;
-use shared::{Receiving, Sending, Shared, Tried};
-use std::fmt;
-use std::panic::{Location, RefUnwindSafe, UnwindSafe};
+use line::{Passed, Receivers, Senders, Side};
+use shared::{InLine, Refused, Shared};
+use std::panic::Location;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -48,9 +47,9 @@ const PAUSE: u32 = 512;
 /// slowed down to the pace at which sleeping tasks wake up.
 ///
 /// Without room (capacity 0), a sender waits until it meets a receiver. The meeting is final: from
-/// then on, the value counts as sent and received. [`try_recv`](Receiver::try_recv) finds only a
-/// value that such a meeting has left. If the receiver gives up before they have met, the sender
-/// waits again, behind the others.
+/// then on, the value counts as sent and received. [`try_recv`](Receiver::try_recv) takes the value
+/// of a task or thread that waits to send. If a receiving future is dropped before a sender that it
+/// has called comes, the sender waits again, behind the others.
 ///
 /// For stages that compute and pass values on, [`pipeline()`](crate::pipeline()) balances better: a
 /// task for each stage stays on the worker where it has started.
@@ -149,30 +148,11 @@ impl<T> Sender<T> {
         if self.shared.capacity() != usize::MAX {
             count_value();
         }
-        if !is_cancelled() && matches!(self.shared.try_put(&mut value), Tried::Done(())) {
+        if !is_cancelled() && self.shared.try_put(&mut value).is_ok() {
             return Ok(());
         }
-        self.wait_and_send(value, until)
-    }
-
-    #[cold]
-    #[inline(never)]
-    #[track_caller]
-    fn wait_and_send(
-        &self,
-        mut value: Option<T>,
-        until: Option<Instant>,
-    ) -> Result<(), SendError<T>> {
-        if !is_cancelled()
-            && soon(self.shared.many_send(), || {
-                matches!(self.shared.try_put(&mut value), Tried::Done(()))
-            })
-        {
-            return Ok(());
-        }
-        let put = |answer| self.shared.put_after(answer, &mut value);
-        wait(&Sending(&self.shared), until, put)
-            .map_err(|why| SendError::new(value.expect("an unsent value is kept"), why))
+        let sent = wait::<_, Senders>(&self.shared, &mut value, until);
+        sent.map_err(|why| SendError::new(value.expect("an unsent value is kept"), why))
     }
 
     /// Sends a value if there is room for it now.
@@ -183,13 +163,13 @@ impl<T> Sender<T> {
     /// Returns the value if there is no room, or if the channel is closed.
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         let mut value = Some(value);
-        let tried = self.shared.put_now(&mut value);
-        let left = move || value.expect("an unsent value is kept");
-        match tried {
-            Tried::Done(()) => Ok(()),
-            Tried::Later | Tried::Behind | Tried::Missed => Err(TrySendError::Full(left())),
-            Tried::Closed => Err(TrySendError::Closed(left())),
-        }
+        self.shared.move_now::<Senders>(&mut value).map_err(|refused| {
+            let value = value.expect("an unsent value is kept");
+            match refused {
+                Refused::Closed => TrySendError::Closed(value),
+                _ => TrySendError::Full(value),
+            }
+        })
     }
 
     /// Like [`send`](Sender::send), as a future for any executor. It does nothing before it is
@@ -238,28 +218,13 @@ impl<T> Receiver<T> {
         // Before the value is taken: this may yield, and other tasks may then have the value.
         count_value();
         if !is_cancelled()
-            && let Tried::Done(value) = self.shared.try_take()
+            && let Ok(value) = self.shared.try_take()
         {
             return Ok(value);
         }
-        self.wait_and_receive(until)
-    }
-
-    #[cold]
-    #[inline(never)]
-    #[track_caller]
-    fn wait_and_receive(&self, until: Option<Instant>) -> Result<T, WaitError> {
-        let mut taken = None;
-        let take = || {
-            if let Tried::Done(value) = self.shared.try_take() {
-                taken = Some(value);
-            }
-            taken.is_some()
-        };
-        if !is_cancelled() && soon(self.shared.many_receive(), take) {
-            return Ok(taken.expect("a successful try has taken a value"));
-        }
-        wait(&Receiving(&self.shared), until, |answer| self.shared.take_after(answer))
+        let mut value = None;
+        wait::<_, Receivers>(&self.shared, &mut value, until)?;
+        Ok(value.expect("a successful wait has taken a value"))
     }
 
     /// Receives a value if there is one now.
@@ -269,20 +234,17 @@ impl<T> Receiver<T> {
     /// # Errors
     /// If there is none.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        match self.shared.take_now() {
-            Tried::Done(value) => Ok(value),
-            Tried::Later | Tried::Behind | Tried::Missed => Err(TryRecvError::Empty),
-            Tried::Closed => Err(TryRecvError::Closed),
+        let mut value = None;
+        match self.shared.move_now::<Receivers>(&mut value) {
+            Err(Refused::Closed) => Err(TryRecvError::Closed),
+            _ => value.ok_or(TryRecvError::Empty),
         }
     }
 
     /// Takes a value if there is one that no waiter must have first.
     #[inline]
     pub(crate) fn take_free(&self) -> Option<T> {
-        match self.shared.try_take() {
-            Tried::Done(value) => Some(value),
-            _ => None,
-        }
+        self.shared.try_take().ok()
     }
 
     /// Like [`recv`](Receiver::recv), as a future for any executor. If it is dropped before it is
@@ -306,21 +268,32 @@ impl<T> Receiver<T> {
     }
 }
 
-/// Waits in a line until `then` turns an answer into a value.
+/// Slow path of `send` and `recv`: moves a value out of the cell or into it, and waits in the line
+/// of the side if necessary.
+#[cold]
+#[inline(never)]
 #[track_caller]
-fn wait<V>(
-    source: &impl Waitable,
+fn wait<T, S: Side>(
+    shared: &Shared<T>,
+    cell: &mut Option<T>,
     until: Option<Instant>,
-    mut then: impl FnMut(u32) -> Tried<V>,
-) -> Result<V, WaitError> {
+) -> Result<(), WaitError> {
+    if !is_cancelled() && soon(shared.many::<S>(), || shared.try_move::<S>(cell).is_ok()) {
+        return Ok(());
+    }
+    let source = InLine::<_, S>::new(shared);
     let node = pin!(WaitNode::new(0, Location::caller()));
+    let cell: *mut Option<T> = cell;
+    node.cell.set(cell.cast());
     let mut passed = Passed::default();
     loop {
-        let answer = enter_node(source, node.as_ref(), WaitMode::Until(until), None);
-        match then(answer.map_err(WaitError::of)?) {
-            Tried::Done(value) => return Ok(value),
-            Tried::Closed => return Err(WaitError::Closed),
-            Tried::Later | Tried::Behind | Tried::Missed => passed.again(&node),
+        let answer = enter_node(&source, node.as_ref(), WaitMode::Until(until), None);
+        // SAFETY: the node is in no list, so that this call alone uses the cell.
+        let cell = unsafe { &mut *cell };
+        match shared.move_after::<S>(answer.map_err(WaitError::of)?, cell) {
+            Ok(()) => return Ok(()),
+            Err(Refused::Closed) => return Err(WaitError::Closed),
+            Err(_) => passed.again(&node),
         }
     }
 }
@@ -382,8 +355,7 @@ macro_rules! end {
         }
 
         // A value is moved in and out, and cannot be seen while it is in the channel.
-        impl<T> UnwindSafe for $end<T> {}
-        impl<T> RefUnwindSafe for $end<T> {}
+        unwind_safe! { impl<T> $end<T> }
 
         impl<T> Clone for $end<T> {
             fn clone(&self) -> $end<T> {
@@ -403,16 +375,13 @@ macro_rules! end {
             }
         }
 
-        impl<T> fmt::Debug for $end<T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let (senders, receivers) = self.shared.places();
-                f.debug_struct(stringify!($end))
-                    .field("len", &self.len())
-                    .field("capacity", &self.capacity())
-                    .field("closed", &self.is_closed())
-                    .field("sending", &senders)
-                    .field("receiving", &receivers)
-                    .finish()
+        debug! {
+            impl<T> $end<T> as this {
+                len: this.len(),
+                capacity: this.capacity(),
+                closed: this.is_closed(),
+                sending: this.shared.places().0,
+                receiving: this.shared.places().1,
             }
         }
     };
@@ -424,8 +393,7 @@ end!(Receiver, receivers, close_and_empty);
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::bounded;
-    use super::line::PASSES;
-    use super::shared::Tried;
+    use super::line::{PASSES, Receivers};
     use crate::{Runtime, cancel_handle, spawn};
     use std::pin::pin;
     use std::sync::Arc;
@@ -444,12 +412,12 @@ mod tests {
             let ring = to.shared.ring.as_ref().expect("a channel with room has a ring");
             let mut passed = 0;
             let value = loop {
-                assert!(matches!(ring.try_put(&mut Some(passed)), Tried::Done(())));
+                assert!(ring.try_put(&mut Some(passed)).is_ok());
                 if from.try_recv().is_ok() {
                     passed += 1;
                 }
-                if ring.calls_receivers() {
-                    to.shared.serve_receivers();
+                if ring.calls::<Receivers>() {
+                    to.shared.serve::<Receivers>();
                 }
                 if let Poll::Ready(value) = waits.as_mut().poll(&mut cx) {
                     break value;

@@ -3,17 +3,25 @@
 //!
 //! # Without room (capacity 0)
 //!
+//! Tasks and threads meet directly: the one that comes second, and finds the other one in line,
+//! moves the value from the sender's cell to the receiver's, and wakes the first. A future has no
+//! cell, since it may be dropped at any time. Callers that meet a future, or that enter their lines
+//! at the same time, come to each other by permits:
+//!
 //! There are as many places as receivers that wait, or that have a permit but have not taken their
 //! value yet. A sender that comes first waits; the receiver that comes grants it a place, and waits
 //! for the value. If the receiver has left before the sender runs, the place is gone, and the
-//! sender waits again. Once the value is in the queue, the two have met. That stands: if the
-//! receiver is cancelled then, it receives the value all the same.
+//! sender waits again.
+//!
+//! Once the value is with the receiver, or in the queue, the two have met. That stands: if either
+//! is cancelled then, the value has been sent and received all the same.
 
-use super::line::Supply;
-use super::shared::{Ends, Tried};
-use super::word::{ONE_POSITION, Told};
+use super::line::{Ends, Receivers, Side, Supply};
+use super::shared::{Refused, Tried};
+use super::word::ONE_POSITION;
 use crate::scheduler::wait::waiters::Wakes;
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 
 pub(super) struct Queue<T> {
     values: VecDeque<T>,
@@ -26,76 +34,6 @@ pub(super) struct Queue<T> {
     /// How many values have been put and taken, as positions.
     put: u64,
     taken: u64,
-}
-
-/// The places of a queue, for which senders wait.
-pub(super) struct Places<'a, T> {
-    queue: &'a mut Queue<T>,
-    /// The number of waiting receivers.
-    receivers: usize,
-}
-
-impl<T> Supply for Places<'_, T> {
-    fn free(&self) -> usize {
-        self.queue.room(self.receivers)
-    }
-
-    fn set_aside(&mut self) -> bool {
-        let may = !self.queue.closed && self.free() > 0;
-        self.queue.reserved += usize::from(may);
-        may
-    }
-
-    fn take_back(&mut self) {
-        self.queue.reserved -= 1;
-    }
-
-    fn is_over(&self) -> bool {
-        self.queue.closed
-    }
-
-    fn is_strict(&self) -> bool {
-        self.queue.capacity == 0
-    }
-
-    fn position(&self) -> u64 {
-        self.queue.taken
-    }
-
-    fn announce(&self, _: Told) {}
-}
-
-/// The values of a queue, for which receivers wait.
-pub(super) struct Values<'a, T>(&'a mut Queue<T>);
-
-impl<T> Supply for Values<'_, T> {
-    fn free(&self) -> usize {
-        self.0.values.len() - self.0.promised
-    }
-
-    fn set_aside(&mut self) -> bool {
-        let may = self.free() > 0;
-        self.0.promised += usize::from(may);
-        may
-    }
-
-    fn take_back(&mut self) {
-        self.0.promised -= 1;
-    }
-
-    fn is_over(&self) -> bool {
-        self.0.closed && self.0.values.is_empty()
-    }
-
-    fn is_strict(&self) -> bool {
-        self.0.capacity == 0 || self.0.closed
-    }
-
-    fn position(&self) -> u64 {
-        self.0.put
-    }
-
-    fn announce(&self, _: Told) {}
 }
 
 impl<T> Queue<T> {
@@ -120,80 +58,91 @@ impl<T> Queue<T> {
         places.saturating_sub(self.values.len() + self.reserved)
     }
 
-    pub(super) fn places(&mut self, receivers: usize) -> Places<'_, T> {
-        Places { queue: self, receivers }
+    /// Returns the number of permits that are out.
+    fn permits<S: Side>(&mut self) -> &mut usize {
+        if S::SENDS { &mut self.reserved } else { &mut self.promised }
     }
 
-    pub(super) fn values(&mut self) -> Values<'_, T> {
-        Values(self)
+    /// Serves the waiters of one side.
+    fn serve<S: Side>(&mut self, ends: &mut Ends, wakes: &mut Wakes) {
+        let receivers = ends.receivers.len();
+        S::line(ends).serve(&mut OfQueue::<T, S>(self, receivers, PhantomData), wakes);
     }
 
-    fn put(&mut self, value: &mut Option<T>, ends: &mut Ends, wakes: &mut Wakes) -> Tried<()> {
-        self.values.push_back(value.take().expect("a value is put once"));
-        self.put = self.put.wrapping_add(ONE_POSITION);
-        ends.receivers.serve(&mut self.values(), wakes);
-        Tried::Done(())
-    }
-
-    pub(super) fn try_put(
+    /// Puts the value of the cell in, or takes one out into the cell, if that is possible and no
+    /// waiter must do so first.
+    pub(super) fn try_move<S: Side>(
         &mut self,
-        value: &mut Option<T>,
+        cell: &mut Option<T>,
         ends: &mut Ends,
         wakes: &mut Wakes,
     ) -> Tried<()> {
-        if self.closed {
-            return Tried::Closed;
+        let receivers = ends.receivers.len();
+        let supply = OfQueue::<T, S>(self, receivers, PhantomData);
+        if supply.is_over() {
+            return Err(Refused::Closed);
         }
-        let places = self.places(ends.receivers.len());
-        if places.free() == 0 || ends.senders.is_strict(&places) {
-            return Tried::Later;
+        let is_free = supply.free() > 0;
+        if S::line(ends).is_strict(&supply) {
+            return Err(Refused::Later);
         }
-        self.put(value, ends, wakes)
+        // A sender needs a place all the same: another one may have been granted the place that
+        // this receiver is.
+        // MUTANT(queue.meet): true
+        let may_meet = if S::SENDS { is_free } else { self.reserved == 0 };
+        // MUTANT(queue.meet.in_order): true
+        let comes_next = self.capacity == 0 && self.values.is_empty();
+        if comes_next
+            && may_meet
+            // SAFETY: the waiters of this channel have cells for its values.
+            && let Some(wake) = unsafe { S::Other::line(ends).meet(cell) }
+        {
+            wakes.add(wake);
+            return Ok(());
+        }
+        if !is_free {
+            return Err(Refused::Later);
+        }
+        self.do_move::<S>(cell, ends, wakes);
+        Ok(())
     }
 
-    pub(super) fn put_by_permit(
+    /// Does the same with a permit, which is used up.
+    pub(super) fn by_permit<S: Side>(
         &mut self,
-        value: &mut Option<T>,
+        cell: &mut Option<T>,
         ends: &mut Ends,
         wakes: &mut Wakes,
     ) -> Tried<()> {
-        self.reserved -= 1;
-        if self.closed {
-            return Tried::Closed;
+        *self.permits::<S>() -= 1;
+        if S::SENDS && self.closed {
+            return Err(Refused::Closed);
         }
         // The receiver that made this place has left.
-        if self.room(ends.receivers.len()) == 0 {
-            return Tried::Later;
+        if S::SENDS && self.room(ends.receivers.len()) == 0 {
+            return Err(Refused::Later);
         }
-        self.put(value, ends, wakes)
+        self.do_move::<S>(cell, ends, wakes);
+        Ok(())
     }
 
-    pub(super) fn try_take(&mut self, ends: &mut Ends, wakes: &mut Wakes) -> Tried<T> {
-        let values = self.values();
-        if values.free() > 0 && !ends.receivers.is_strict(&values) {
-            return Tried::Done(self.take(ends, wakes));
+    fn do_move<S: Side>(&mut self, cell: &mut Option<T>, ends: &mut Ends, wakes: &mut Wakes) {
+        if S::SENDS {
+            self.values.push_back(cell.take().expect("a value is put once"));
+            self.put = self.put.wrapping_add(ONE_POSITION);
+        } else {
+            *cell = self.values.pop_front();
+            debug_assert!(cell.is_some(), "the caller has seen a value");
+            self.taken = self.taken.wrapping_add(ONE_POSITION);
+            // After a burst. This is so rare that it costs nothing overall.
+            if self.values.capacity() > 64 && self.values.len() < self.values.capacity() / 8 {
+                self.values.shrink_to(self.values.capacity() / 2);
+            }
         }
-        if values.is_over() { Tried::Closed } else { Tried::Later }
-    }
-
-    pub(super) fn take_by_permit(&mut self, ends: &mut Ends, wakes: &mut Wakes) -> T {
-        self.promised -= 1;
-        self.take(ends, wakes)
-    }
-
-    fn take(&mut self, ends: &mut Ends, wakes: &mut Wakes) -> T {
-        let value = self.values.pop_front().expect("the caller has seen a value");
-        self.taken = self.taken.wrapping_add(ONE_POSITION);
-        // After a burst. This is so rare that it costs nothing overall.
-        if self.values.capacity() > 64 && self.values.len() < self.values.capacity() / 8 {
-            self.values.shrink_to(self.values.capacity() / 2);
+        self.serve::<S::Other>(ends, wakes);
+        if !S::SENDS && self.closed {
+            self.serve::<Receivers>(ends, wakes);
         }
-        let receivers = ends.receivers.len();
-        ends.senders.serve(&mut self.places(receivers), wakes);
-        if self.closed {
-            ends.receivers.serve(&mut self.values(), wakes);
-        }
-        value
     }
 
     /// Refuses all further puts. The caller then serves both lines.
@@ -211,5 +160,42 @@ impl<T> Queue<T> {
 
     pub(super) fn drain(&mut self) -> Vec<T> {
         std::mem::take(&mut self.values).into()
+    }
+}
+
+/// A queue as the [`Supply`] of one side, given the number of waiting receivers: without room, they
+/// are its places.
+pub(super) struct OfQueue<'a, T, S>(
+    pub(super) &'a mut Queue<T>,
+    pub(super) usize,
+    pub(super) PhantomData<S>,
+);
+
+impl<T, S: Side> Supply for OfQueue<'_, T, S> {
+    fn free(&self) -> usize {
+        let OfQueue(queue, receivers, _) = self;
+        if S::SENDS { queue.room(*receivers) } else { queue.values.len() - queue.promised }
+    }
+
+    fn set_aside(&mut self) -> bool {
+        let may = !self.is_over() && self.free() > 0;
+        *self.0.permits::<S>() += usize::from(may);
+        may
+    }
+
+    fn take_back(&mut self) {
+        *self.0.permits::<S>() -= 1;
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.closed && (S::SENDS || self.0.values.is_empty())
+    }
+
+    fn is_strict(&self) -> bool {
+        self.0.capacity == 0 || !S::SENDS && self.0.closed
+    }
+
+    fn position(&self) -> u64 {
+        if S::SENDS { self.0.taken } else { self.0.put }
     }
 }

@@ -58,15 +58,13 @@
 //! are told of the end, or find the receivers' line strict. Later ones see CLOSED.
 
 use super::end::End;
-use super::line::{PASSES, Supply};
-use super::shared::Tried;
-use super::word::{
-    CLOSED, LARGEST, Notice, ONE_PERMIT, ONE_POSITION, STRICT, Told, distance, permits,
-};
+use super::line::{PASSES, Receivers, Senders, Side, Supply};
+use super::shared::{Refused, Tried};
+use super::word::{CLOSED, LARGEST, ONE_PERMIT, ONE_POSITION, STRICT, Told, distance, permits};
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::time::Duration;
 use crate::shim::{Cell, load_in_total_order, spin_loop, thread};
-use crossbeam_utils::CachePadded;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// All slots are allocated at once, so they may take at most this many bytes.
@@ -128,10 +126,6 @@ fn filled(word: u64) -> u64 {
 pub(super) struct Ring<T> {
     tail: End,
     head: End,
-    /// About the waiters for places.
-    senders: CachePadded<Notice>,
-    /// About the waiters for values.
-    receivers: CachePadded<Notice>,
     capacity: i64,
     /// Their number is a power of two, so that a mask turns a position into an index.
     slots: Box<[Slot<T>]>,
@@ -166,11 +160,22 @@ impl<T> Ring<T> {
         Ring {
             tail: End::starting_at(start),
             head: End::starting_at(start),
-            senders: CachePadded::new(Notice::new()),
-            receivers: CachePadded::new(Notice::new()),
             capacity: capacity as i64,
             slots: (0..slots as u64).map(slot).collect(),
         }
+    }
+
+    /// Returns the end of this side, and the end of the other.
+    #[inline]
+    fn ends<S: Side>(&self) -> (&End, &End) {
+        if S::SENDS { (&self.tail, &self.head) } else { (&self.head, &self.tail) }
+    }
+
+    /// Returns how many places (senders) or values (receivers) there are by these words, that of
+    /// the side and that of the other.
+    #[inline]
+    fn amount<S: Side>(&self, mine: u64, other: u64) -> i64 {
+        if S::SENDS { self.capacity - distance(other, mine) } else { distance(mine, other) }
     }
 
     fn slot(&self, word: u64) -> &Slot<T> {
@@ -188,8 +193,8 @@ impl<T> Ring<T> {
     }
 
     /// Moves the value out of the slot of a position. The caller has moved the head past it.
-    /// Returns `None` if the slot is void.
-    fn read(&self, word: u64) -> Option<T> {
+    /// Returns `Missed` if the slot is void, which happens only on a closed channel.
+    fn read(&self, word: u64) -> Tried<T> {
         let slot = self.slot(word);
         let is_void = slot.await_stamp(filled(word)) & VOID != 0;
         let value = (!is_void).then(|| slot.value.replace(MaybeUninit::uninit()));
@@ -198,84 +203,104 @@ impl<T> Ring<T> {
         slot.stamp.store(free(word.wrapping_add(lap)), Ordering::Release);
         // SAFETY: the stamp says that the slot is filled and not void, so there is a value. Only
         // one caller moves the head past the position, so the value is taken out once.
-        value.map(|value| unsafe { value.assume_init() })
+        value.map(|value| unsafe { value.assume_init() }).ok_or(Refused::Missed)
     }
 
-    /// Returns whether there is a place without a permit, judged by this tail.
+    /// Returns whether there is a place or a value without a permit, judged by this word of the
+    /// side.
     #[inline]
-    fn has_room(&self, tail: u64) -> bool {
-        let room = |head| distance(head, tail) + permits(tail) < self.capacity;
-        self.tail.sees(&self.head, room)
-    }
-
-    /// Returns whether there is a value without a permit, judged by this head.
-    #[inline]
-    fn has_value(&self, head: u64) -> bool {
-        let stamp = &self.slot(head).stamp;
-        if permits(head) == 0 && stamp.load(Ordering::Acquire) == filled(head) {
+    fn has<S: Side>(&self, word: u64) -> bool {
+        let (mine, other) = self.ends::<S>();
+        let has = |other| self.amount::<S>(word, other) > permits(word);
+        if S::SENDS {
+            return mine.sees(other, has);
+        }
+        let stamp = &self.slot(word).stamp;
+        if permits(word) == 0 && stamp.load(Ordering::Acquire) == filled(word) {
             return true;
         }
-        distance(head, self.head.look(&self.tail)) > permits(head)
+        has(mine.look(other))
+    }
+
+    /// Moves the position of the side on, if something is free and no waiter must have it first.
+    /// Returns the word before, whose slot belongs to the caller then.
+    #[inline]
+    fn advance<S: Side>(&self) -> Tried<u64> {
+        let (mine, _) = self.ends::<S>();
+        if mine.is_contended() {
+            return Err(Refused::Missed);
+        }
+        let word = mine.word.load(Ordering::Relaxed);
+        if word & (CLOSED | STRICT) != 0 || !self.has::<S>(word) {
+            return Err(self.why::<S>());
+        }
+        let new = word.wrapping_add(ONE_POSITION);
+        // MUTANT(ring.advance): relaxed, split
+        match mine.word.compare_exchange(word, new, Ordering::SeqCst, Ordering::Relaxed) {
+            Ok(_) => Ok(word),
+            Err(_) => {
+                mine.contend();
+                Err(Refused::Missed)
+            }
+        }
     }
 
     /// Puts a value in, if there is a place and no waiter must have it first. Empties `value` on
     /// success.
     #[inline]
     pub(super) fn try_put(&self, value: &mut Option<T>) -> Tried<()> {
-        if self.tail.is_contended() {
-            return Tried::Missed;
-        }
-        let tail = self.tail.word.load(Ordering::Relaxed);
-        if tail & (CLOSED | STRICT) != 0 || !self.has_room(tail) {
-            return self.why_nothing_was_put();
-        }
-        let new = tail.wrapping_add(ONE_POSITION);
-        // MUTANT(ring.put): relaxed, split
-        match self.tail.word.compare_exchange(tail, new, Ordering::SeqCst, Ordering::Relaxed) {
-            Ok(_) => {
-                self.write(tail, value.take().expect("a value is put once"));
-                Tried::Done(())
-            }
-            Err(_) => {
-                self.tail.contend();
-                Tried::Missed
-            }
-        }
-    }
-
-    /// Reserves a place, by one update however many senders come at once. If this fails, the caller
-    /// serves the waiting senders.
-    pub(super) fn claim_place(&self) -> bool {
-        self.tail.claim(|tail| tail & (CLOSED | STRICT) == 0 && self.has_room(tail))
-    }
-
-    #[cold]
-    pub(super) fn why_nothing_was_put(&self) -> Tried<()> {
-        let tail = load_in_total_order(&*self.tail.word);
-        match (tail & CLOSED != 0, self.has_room(tail), tail & STRICT != 0) {
-            (true, _, _) => Tried::Closed,
-            (false, false, _) => Tried::Later,
-            (false, true, true) => Tried::Behind,
-            (false, true, false) => Tried::Missed,
-        }
-    }
-
-    /// Puts a value in with a permit, which is used up. Returns `false`, and puts nothing, if the
-    /// channel has been closed.
-    pub(super) fn put_by_permit(&self, value: &mut Option<T>) -> bool {
-        let used = ONE_POSITION - ONE_PERMIT;
-        // MUTANT(ring.put_by_permit): split
-        let tail = self.tail.word.fetch_add(used, Ordering::SeqCst);
-        if tail & CLOSED != 0 {
-            // Receivers may have been told of the end.
-            let slot = self.slot(tail);
-            slot.await_stamp(free(tail));
-            slot.stamp.store(filled(tail) | VOID, Ordering::Release);
-            self.skip_void();
-            return false;
-        }
+        let tail = self.advance::<Senders>()?;
         self.write(tail, value.take().expect("a value is put once"));
-        true
+        Ok(())
+    }
+
+    /// Takes a value out, if there is one without a permit and no waiter must have it first.
+    #[inline]
+    pub(super) fn try_take(&self) -> Tried<T> {
+        self.read(self.advance::<Receivers>()?)
+    }
+
+    /// Reserves a place, or promises a value, to the caller, by one update however many callers
+    /// come at once. If this fails, the caller serves the waiters of its side.
+    pub(super) fn claim<S: Side>(&self) -> bool {
+        let (mine, _) = self.ends::<S>();
+        mine.claim(|word| word & (CLOSED | STRICT) == 0 && self.has::<S>(word))
+    }
+
+    /// Returns why the position of the side was not moved.
+    #[cold]
+    pub(super) fn why<S: Side>(&self) -> Refused {
+        let (mine, other) = self.ends::<S>();
+        let word = load_in_total_order(&*mine.word);
+        let seen = mine.look(other);
+        match self.amount::<S>(word, seen) {
+            amount if (word | seen) & CLOSED != 0 && (S::SENDS || amount == 0) => Refused::Closed,
+            amount if amount <= permits(word) => Refused::Later,
+            _ if word & STRICT != 0 => Refused::Behind,
+            _ => Refused::Missed,
+        }
+    }
+
+    /// Puts the value of the cell in, or takes one out into the cell, with a permit, which is used
+    /// up. Puts nothing if the channel has been closed.
+    pub(super) fn by_permit<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
+        let (mine, _) = self.ends::<S>();
+        // MUTANT(ring.by_permit): split
+        let word = mine.word.fetch_add(ONE_POSITION - ONE_PERMIT, Ordering::SeqCst);
+        if !S::SENDS {
+            *cell = Some(self.read(word)?);
+            return Ok(());
+        }
+        if word & CLOSED != 0 {
+            // Receivers may have been told of the end.
+            let slot = self.slot(word);
+            slot.await_stamp(free(word));
+            slot.stamp.store(filled(word) | VOID, Ordering::Release);
+            self.skip_void();
+            return Err(Refused::Closed);
+        }
+        self.write(word, cell.take().expect("a value is put once"));
+        Ok(())
     }
 
     /// Frees the void slots at the head, as long as no permit is out: there may be no receiver left
@@ -289,7 +314,7 @@ impl<T> Ring<T> {
             }
             if self.pass(head) {
                 let void = self.read(head);
-                debug_assert!(void.is_none(), "there is a value in a void slot");
+                debug_assert!(void.is_err(), "there is a value in a void slot");
             }
         }
     }
@@ -302,86 +327,27 @@ impl<T> Ring<T> {
         self.head.word.compare_exchange(head, new, done, seen).is_ok()
     }
 
-    /// Takes a value out, if there is one without a permit and no waiter must have it first.
+    /// Returns whether a caller of the other side, which has freed a place or put a value in, has
+    /// to serve the waiters of this side.
     #[inline]
-    pub(super) fn try_take(&self) -> Tried<T> {
-        if self.head.is_contended() {
-            return Tried::Missed;
-        }
-        let head = self.head.word.load(Ordering::Relaxed);
-        if head & STRICT != 0 || !self.has_value(head) {
-            return self.why_nothing_was_taken();
-        }
-        let new = head.wrapping_add(ONE_POSITION);
-        // MUTANT(ring.take): relaxed, split
-        match self.head.word.compare_exchange(head, new, Ordering::SeqCst, Ordering::Relaxed) {
-            Ok(_) => self.read(head).map_or(Tried::Missed, Tried::Done),
-            Err(_) => {
-                self.head.contend();
-                Tried::Missed
-            }
-        }
-    }
-
-    /// Promises a value to the caller, by one update however many receivers come at once. If this
-    /// fails, the caller serves the waiting receivers.
-    pub(super) fn claim_value(&self) -> bool {
-        self.head.claim(|head| head & STRICT == 0 && self.has_value(head))
-    }
-
-    #[cold]
-    pub(super) fn why_nothing_was_taken(&self) -> Tried<T> {
-        let head = load_in_total_order(&*self.head.word);
-        let tail = load_in_total_order(&*self.tail.word);
-        match (distance(head, tail), head & STRICT != 0) {
-            (0, _) if tail & CLOSED != 0 => Tried::Closed,
-            (values, _) if values <= permits(head) => Tried::Later,
-            (_, true) => Tried::Behind,
-            (_, false) => Tried::Missed,
-        }
-    }
-
-    /// Takes a value out with a permit, which is used up. Returns `Missed` if the slot is void,
-    /// which happens only on a closed channel.
-    pub(super) fn take_by_permit(&self) -> Tried<T> {
-        let used = ONE_POSITION - ONE_PERMIT;
-        // MUTANT(ring.take_by_permit): split
-        let head = self.head.word.fetch_add(used, Ordering::SeqCst);
-        self.read(head).map_or(Tried::Missed, Tried::Done)
-    }
-
-    /// Returns whether the caller, which has freed a place, has to serve the waiting senders.
-    #[inline]
-    pub(super) fn calls_senders(&self) -> bool {
-        let told = self.senders.read();
+    pub(super) fn calls<S: Side>(&self) -> bool {
+        let (mine, other) = self.ends::<S>();
+        let told = mine.waiters.read();
         told.waits() && {
-            let head = load_in_total_order(&*self.head.word);
-            // The tail may have moved on since it was seen, so there is no more room than this.
-            let seen = self.head.other_seen.load(Ordering::Relaxed);
-            is_to_be_served(told, head, self.capacity - distance(head, seen), || {
-                let tail = self.head.look(&self.tail);
-                self.capacity - distance(head, tail) - permits(tail)
-            })
-        }
-    }
-
-    /// Returns whether the caller, which has put a value in, has to serve the waiting receivers.
-    #[inline]
-    pub(super) fn calls_receivers(&self) -> bool {
-        let told = self.receivers.read();
-        told.waits() && {
-            let tail = load_in_total_order(&*self.tail.word);
-            let seen = self.tail.other_seen.load(Ordering::Relaxed);
-            is_to_be_served(told, tail, distance(seen, tail), || {
-                let head = self.tail.look(&self.head);
-                distance(head, tail) - permits(head)
+            let moved = load_in_total_order(&*other.word);
+            // The word of this side may have moved on since the other side saw it, so there is no
+            // more than this.
+            let seen = other.other_seen.load(Ordering::Relaxed);
+            is_to_be_served(told, moved, self.amount::<S>(seen, moved), || {
+                let now = other.look(mine);
+                self.amount::<S>(now, moved) - permits(now)
             })
         }
     }
 
     /// Returns whether a receiver waits.
     pub(super) fn receivers_wait(&self) -> bool {
-        self.receivers.read().waits()
+        self.head.waiters.read().waits()
     }
 
     /// Makes both ends contended.
@@ -391,14 +357,9 @@ impl<T> Ring<T> {
         self.head.contend();
     }
 
-    /// Returns whether many senders come at once.
-    pub(super) fn many_send(&self) -> bool {
-        self.tail.is_contended()
-    }
-
-    /// Returns whether many receivers come at once.
-    pub(super) fn many_receive(&self) -> bool {
-        self.head.is_contended()
+    /// Returns whether many callers of the side come at once.
+    pub(super) fn many<S: Side>(&self) -> bool {
+        self.ends::<S>().0.is_contended()
     }
 
     /// Refuses all further puts. The caller then serves both lines.
@@ -446,76 +407,43 @@ fn is_to_be_served(told: Told, word: u64, most: i64, free: impl FnOnce() -> i64)
         || !(0..=told.called()).contains(&most) && free() > told.called()
 }
 
-/// The places of a ring, for which senders wait.
-pub(super) struct Places<'a, T>(pub(super) &'a Ring<T>);
+/// A ring as the [`Supply`] of one side.
+pub(super) struct OfRing<'a, T, S>(pub(super) &'a Ring<T>, pub(super) PhantomData<S>);
 
-impl<T> Supply for Places<'_, T> {
+impl<T, S: Side> Supply for OfRing<'_, T, S> {
     fn free(&self) -> usize {
-        let tail = load_in_total_order(&*self.0.tail.word);
-        let head = load_in_total_order(&*self.0.head.word);
-        (self.0.capacity - distance(head, tail) - permits(tail)).max(0).unsigned_abs() as usize
+        let (mine, other) = self.0.ends::<S>();
+        let word = load_in_total_order(&*mine.word);
+        let amount = self.0.amount::<S>(word, load_in_total_order(&*other.word));
+        (amount - permits(word)).max(0).unsigned_abs() as usize
     }
 
     fn set_aside(&mut self) -> bool {
-        self.0.tail.claim(|tail| tail & CLOSED == 0 && self.0.has_room(tail))
+        let (mine, _) = self.0.ends::<S>();
+        mine.claim(|word| word & CLOSED == 0 && self.0.has::<S>(word))
     }
 
     fn take_back(&mut self) {
-        self.0.tail.word.fetch_sub(ONE_PERMIT, Ordering::SeqCst);
-    }
-
-    fn is_over(&self) -> bool {
-        self.0.is_closed()
-    }
-
-    fn is_strict(&self) -> bool {
-        false
-    }
-
-    fn position(&self) -> u64 {
-        self.0.head.word.load(Ordering::Relaxed)
-    }
-
-    fn announce(&self, told: Told) {
-        self.0.tail.set_strict(told.is_strict());
-        self.0.senders.write(told);
-    }
-}
-
-/// The values of a ring, for which receivers wait.
-pub(super) struct Values<'a, T>(pub(super) &'a Ring<T>);
-
-impl<T> Supply for Values<'_, T> {
-    fn free(&self) -> usize {
-        let head = load_in_total_order(&*self.0.head.word);
-        let tail = load_in_total_order(&*self.0.tail.word);
-        (distance(head, tail) - permits(head)).max(0).unsigned_abs() as usize
-    }
-
-    fn set_aside(&mut self) -> bool {
-        self.0.head.claim(|head| self.0.has_value(head))
-    }
-
-    fn take_back(&mut self) {
-        self.0.head.word.fetch_sub(ONE_PERMIT, Ordering::SeqCst);
+        self.0.ends::<S>().0.word.fetch_sub(ONE_PERMIT, Ordering::SeqCst);
     }
 
     fn is_over(&self) -> bool {
         // In this order: a closed ring that is found empty stays empty.
-        self.0.is_closed() && self.0.len() == 0
+        self.0.is_closed() && (S::SENDS || self.0.len() == 0)
     }
 
     fn is_strict(&self) -> bool {
-        self.0.is_closed()
+        !S::SENDS && self.0.is_closed()
     }
 
     fn position(&self) -> u64 {
-        self.0.tail.word.load(Ordering::Relaxed)
+        self.0.ends::<S>().1.word.load(Ordering::Relaxed)
     }
 
     fn announce(&self, told: Told) {
-        self.0.head.set_strict(told.is_strict());
-        self.0.receivers.write(told);
+        let (mine, _) = self.0.ends::<S>();
+        mine.set_strict(told.is_strict());
+        mine.waiters.write(told);
     }
 }
 
@@ -528,7 +456,7 @@ impl<T> Drop for Ring<T> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::super::word::{LARGEST, ONE_POSITION};
-    use super::{Ring, Tried};
+    use super::{Refused, Ring};
 
     #[test]
     fn positions_wrap_around() {
@@ -538,17 +466,17 @@ mod tests {
                 Ring::starting_at(0u64.wrapping_sub(slots as u64 * ONE_POSITION), capacity, slots);
             let mut received = 0;
             for sent in 0..100 {
-                if let Tried::Later = ring.try_put(&mut Some(sent)) {
+                if let Err(Refused::Later) = ring.try_put(&mut Some(sent)) {
                     assert_eq!(ring.len(), capacity);
-                    let Tried::Done(value) = ring.try_take() else { panic!("the ring is full") };
+                    let Ok(value) = ring.try_take() else { panic!("the ring is full") };
                     assert_eq!(value, received);
                     received += 1;
-                    assert!(matches!(ring.try_put(&mut Some(sent)), Tried::Done(())));
+                    assert!(ring.try_put(&mut Some(sent)).is_ok());
                 }
                 assert_eq!(ring.len(), sent + 1 - received);
             }
             assert_eq!(ring.drain(), (received..100).collect::<Vec<_>>());
-            assert!(matches!(ring.try_take(), Tried::Later));
+            assert!(matches!(ring.try_take(), Err(Refused::Later)));
         }
     }
 

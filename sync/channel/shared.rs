@@ -2,12 +2,13 @@
 //!
 //! # Permits
 //!
-//! A waiter is either called or granted a **permit** (see [`line`](super::line)). A permit is not a
-//! value. A receiver's permit stands for one of the values in the channel, which is then
-//! *promised*; a sender's permit stands for one of the free places, which is then *reserved*. No
-//! other caller gets a promised value or a reserved place. The owner of a permit is sure of some
-//! value or place, but not of a particular one, and takes or fills it when it runs. A waiter that
-//! is cancelled before that has nothing to lose: its permit goes to the next waiter.
+//! A waiter is called, or granted a **permit** (see [`line`](super::line)), or, without room, its
+//! value is moved while it waits (see [`queue`](super::queue)). A permit is not a value. A
+//! receiver's permit stands for one of the values in the channel, which is then *promised*; a
+//! sender's permit stands for one of the free places, which is then *reserved*. No other caller
+//! gets a promised value or a reserved place. The owner of a permit is sure of some value or place,
+//! but not of a particular one, and takes or fills it when it runs. A waiter that is cancelled
+//! before that has nothing to lose: its permit goes to the next waiter.
 //!
 //! # The end
 //!
@@ -19,20 +20,15 @@
 //! In a [`Ring`], if the capacity allows all slots to be allocated at once. Callers that need not
 //! wait use the ring without the lock. Otherwise the values lie in a [`Queue`], under the lock.
 
-use super::line::{CALL, Either, Line, PERMIT, returns};
-use super::queue::{self, Queue};
-use super::ring::{self, Ring};
+use super::line::{CALL, Ends, Line, MOVED, PERMIT, Receivers, Senders, Side, Supply, returns};
+use super::queue::{OfQueue, Queue};
+use super::ring::{OfRing, Ring};
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::atomic::AtomicUsize;
 use crate::shim::{Mutex, MutexGuard};
 use crate::task::outcome::{drop_all, resume_in_destructor};
+use std::marker::PhantomData;
 use std::sync::PoisonError;
-
-/// The waiters at both ends. Under the lock.
-pub(crate) struct Ends {
-    pub(super) senders: Line,
-    pub(super) receivers: Line,
-}
 
 pub(crate) struct State<T> {
     pub(super) ends: Ends,
@@ -40,36 +36,12 @@ pub(crate) struct State<T> {
     queue: Queue<T>,
 }
 
-type Places<'a, T> = Either<ring::Places<'a, T>, queue::Places<'a, T>>;
-type Values<'a, T> = Either<ring::Values<'a, T>, queue::Values<'a, T>>;
-
-impl<T> State<T> {
-    /// Returns the line of the senders, and the places that they wait for.
-    #[inline]
-    fn senders<'a>(&'a mut self, ring: &'a Option<Ring<T>>) -> (&'a mut Line, Places<'a, T>) {
-        let State { ends, queue } = self;
-        let places = match ring {
-            Some(ring) => Either::Ring(ring::Places(ring)),
-            None => Either::Queue(queue.places(ends.receivers.len())),
-        };
-        (&mut ends.senders, places)
-    }
-
-    /// Returns the line of the receivers, and the values that they wait for.
-    #[inline]
-    fn receivers<'a>(&'a mut self, ring: &'a Option<Ring<T>>) -> (&'a mut Line, Values<'a, T>) {
-        let State { ends, queue } = self;
-        let values = match ring {
-            Some(ring) => Either::Ring(ring::Values(ring)),
-            None => Either::Queue(queue.values()),
-        };
-        (&mut ends.receivers, values)
-    }
-}
-
 /// The result of an attempt to put or take a value.
-pub(super) enum Tried<V> {
-    Done(V),
+pub(super) type Tried<V> = Result<V, Refused>;
+
+/// Why an attempt has failed.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Refused {
     /// The caller would have to wait.
     Later,
     /// A place or a value without a permit is left, but the line is strict: the waiters come first.
@@ -104,6 +76,19 @@ impl<T> Shared<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Calls `f` with the line of one side, and what its callers wait for.
+    fn with_side<S: Side, R>(
+        &self,
+        State { ends, queue }: &mut State<T>,
+        f: impl FnOnce(&mut Line, &mut dyn Supply) -> R,
+    ) -> R {
+        let receivers = ends.receivers.len();
+        match &self.ring {
+            Some(ring) => f(S::line(ends), &mut OfRing::<T, S>(ring, PhantomData)),
+            None => f(S::line(ends), &mut OfQueue::<T, S>(queue, receivers, PhantomData)),
+        }
+    }
+
     /// Calls `f` under the lock, then wakes the waiters that it has served.
     fn with<R>(&self, f: impl FnOnce(&mut State<T>, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::default();
@@ -114,24 +99,19 @@ impl<T> Shared<T> {
         result
     }
 
-    /// Calls `f` with the senders' line under the lock, then wakes the waiters that it has served.
-    fn with_senders<R>(&self, f: impl FnOnce(&mut Line, &mut Places<'_, T>, &mut Wakes) -> R) -> R {
+    /// Calls `f` with the line of one side under the lock, then wakes the waiters that it has
+    /// served.
+    fn with_line<S: Side, R>(
+        &self,
+        f: impl FnOnce(&mut Line, &mut dyn Supply, &mut Wakes) -> R,
+    ) -> R {
         self.with(|state, wakes| {
-            let (line, mut places) = state.senders(&self.ring);
-            f(line, &mut places, wakes)
+            self.with_side::<S, R>(state, |line, supply| f(line, supply, wakes))
         })
     }
 
-    /// Calls `f` with the receivers' line under the lock, then wakes the waiters that it has
-    /// served.
-    fn with_receivers<R>(
-        &self,
-        f: impl FnOnce(&mut Line, &mut Values<'_, T>, &mut Wakes) -> R,
-    ) -> R {
-        self.with(|state, wakes| {
-            let (line, mut values) = state.receivers(&self.ring);
-            f(line, &mut values, wakes)
-        })
+    fn with_queue<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
+        self.with(|State { queue, ends }, wakes| queue.try_move::<S>(cell, ends, wakes))
     }
 
     /// Puts a value in, if there is a place and no waiter must have it first. Empties `value` on
@@ -139,198 +119,171 @@ impl<T> Shared<T> {
     #[inline]
     pub(super) fn try_put(&self, value: &mut Option<T>) -> Tried<()> {
         let Some(ring) = &self.ring else {
-            return self.with(|State { queue, ends }, wakes| queue.try_put(value, ends, wakes));
+            return self.with_queue::<Senders>(value);
         };
         loop {
-            match ring.try_put(value) {
-                Tried::Done(()) => {
+            let tried = match ring.try_put(value) {
+                Ok(()) => {
                     // MUTANT(ring.put.look): false
-                    if ring.calls_receivers() {
-                        self.serve_receivers();
+                    if ring.calls::<Receivers>() {
+                        self.serve_ring::<Receivers>(ring);
                     }
-                    return Tried::Done(());
+                    return Ok(());
                 }
-                Tried::Missed => match self.put_beside_others(ring, value) {
-                    Tried::Missed => {}
-                    tried => return tried,
-                },
-                tried => return tried,
+                Err(Refused::Missed) => self.claim_and_move::<Senders>(ring, value),
+                refused => refused,
+            };
+            if tried != Err(Refused::Missed) {
+                return tried;
             }
         }
     }
 
-    /// Puts a value in by a claimed permit, where several senders come at once.
+    /// Serves the waiters of one side of the ring, after something has become free.
     #[cold]
     #[inline(never)]
-    fn put_beside_others(&self, ring: &Ring<T>, value: &mut Option<T>) -> Tried<()> {
-        if ring.claim_place() {
-            return self.put_by_permit(value);
+    fn serve_ring<S: Side>(&self, ring: &Ring<T>) {
+        let supply = &mut OfRing::<T, S>(ring, PhantomData);
+        let mut state = self.lock();
+        if let Some(wake) = S::line(&mut state.ends).serve_alone(supply) {
+            drop(state);
+            return wake.deliver();
         }
-        // While the claim stood, the ring showed one place less. A caller that freed a place
+        let mut wakes = Wakes::default();
+        S::line(&mut state.ends).serve(supply, &mut wakes);
+        drop(state);
+        wakes.deliver();
+    }
+
+    /// Claims a permit and uses it, where several callers of the side come at once.
+    #[cold]
+    #[inline(never)]
+    fn claim_and_move<S: Side>(&self, ring: &Ring<T>, cell: &mut Option<T>) -> Tried<()> {
+        if ring.claim::<S>() {
+            return self.by_permit::<S>(cell);
+        }
+        // While the claim stood, the ring showed one place or value less. A caller that freed one
         // meanwhile may therefore have left the waiters to this one. Mostly this caller takes that
-        // place itself when it tries again, but not if the line has become strict, so it serves the
-        // waiters.
-        if ring.calls_senders() {
-            self.serve_senders();
+        // place or value itself when it tries again, but not if the line has become strict, so it
+        // serves the waiters.
+        // MUTANT(ring.claim.in_vain): false
+        if ring.calls::<S>() {
+            self.serve::<S>();
         }
-        ring.why_nothing_was_put()
-    }
-
-    /// Takes a value out by a claimed permit, where several receivers come at once.
-    #[cold]
-    #[inline(never)]
-    fn take_beside_others(&self, ring: &Ring<T>) -> Tried<T> {
-        if ring.claim_value() {
-            return self.take_by_permit();
-        }
-        // MUTANT(ring.take.in_vain): false
-        if ring.calls_receivers() {
-            self.serve_receivers();
-        }
-        ring.why_nothing_was_taken()
-    }
-
-    /// Puts a value in for a caller that does not wait. If the line is strict, the caller gets a
-    /// place that the waiters do not need. If there is none, returns `Later`, `Behind` or `Missed`.
-    pub(super) fn put_now(&self, value: &mut Option<T>) -> Tried<()> {
-        match self.try_put(value) {
-            Tried::Behind if self.with_senders(|line, supply, wakes| line.ask(supply, wakes)) => {
-                self.put_by_permit(value)
-            }
-            tried => tried,
-        }
-    }
-
-    /// Puts a value in with a permit, which is used up.
-    pub(super) fn put_by_permit(&self, value: &mut Option<T>) -> Tried<()> {
-        let Some(ring) = &self.ring else {
-            return self
-                .with(|State { queue, ends }, wakes| queue.put_by_permit(value, ends, wakes));
-        };
-        let put = ring.put_by_permit(value);
-        // A late put leaves a void slot, which counts as a value until it is skipped. A receiver
-        // may have waited because of it, and is now told of the end.
-        // MUTANT(ring.put_by_permit.look): false
-        if ring.calls_receivers() || !put && ring.receivers_wait() {
-            self.serve_receivers();
-        }
-        if put { Tried::Done(()) } else { Tried::Closed }
-    }
-
-    /// Reserves a place for a sender that has waited and got this answer.
-    #[cfg(feature = "futures")]
-    pub(super) fn reserve_after(&self, answer: u32) -> Tried<()> {
-        match answer {
-            PERMIT => Tried::Done(()),
-            CALL if self
-                .with_senders(|line, places, wakes| line.came_for_permit(places, wakes)) =>
-            {
-                Tried::Done(())
-            }
-            CALL => Tried::Later,
-            _ => Tried::Closed,
-        }
-    }
-
-    /// Puts a value in for a sender that has waited and got this answer.
-    pub(super) fn put_after(&self, answer: u32, value: &mut Option<T>) -> Tried<()> {
-        match answer {
-            PERMIT => self.put_by_permit(value),
-            CALL => {
-                let tried = self.try_put(value);
-                self.with_senders(|line, supply, wakes| line.came(supply, wakes));
-                tried
-            }
-            _ => Tried::Closed,
-        }
+        Err(ring.why::<S>())
     }
 
     /// Takes a value out, if there is one without a permit and no waiter must have it first.
     #[inline]
     pub(super) fn try_take(&self) -> Tried<T> {
         let Some(ring) = &self.ring else {
-            return self.with(|State { queue, ends }, wakes| queue.try_take(ends, wakes));
+            let mut taken = None;
+            self.with_queue::<Receivers>(&mut taken)?;
+            return Ok(taken.expect("a successful try has taken a value"));
         };
         loop {
-            match ring.try_take() {
-                Tried::Done(value) => {
+            let mut taken = None;
+            let tried = match ring.try_take() {
+                Ok(value) => {
                     // MUTANT(ring.take.look): false
-                    if ring.calls_senders() {
-                        self.serve_senders();
+                    if ring.calls::<Senders>() {
+                        self.serve_ring::<Senders>(ring);
                     }
-                    return Tried::Done(value);
+                    return Ok(value);
                 }
-                Tried::Missed => match self.take_beside_others(ring) {
-                    Tried::Missed => {}
-                    tried => return tried,
-                },
-                tried => return tried,
+                Err(Refused::Missed) => self.claim_and_move::<Receivers>(ring, &mut taken),
+                Err(refused) => Err(refused),
+            };
+            if tried != Err(Refused::Missed) {
+                return tried.map(|()| taken.expect("a successful try has taken a value"));
             }
         }
     }
 
-    /// Takes a value out for a caller that does not wait. If the line is strict, the caller gets a
-    /// value that the waiters do not need. If there is none, returns `Later`, `Behind` or `Missed`.
-    pub(super) fn take_now(&self) -> Tried<T> {
-        match self.try_take() {
-            Tried::Behind if self.with_receivers(|line, supply, wakes| line.ask(supply, wakes)) => {
-                self.take_by_permit()
+    /// Moves a value on this side, like [`try_put`](Shared::try_put) out of the cell, or like
+    /// [`try_take`](Shared::try_take) into it.
+    pub(super) fn try_move<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
+        if S::SENDS {
+            return self.try_put(cell);
+        }
+        *cell = Some(self.try_take()?);
+        Ok(())
+    }
+
+    /// Moves a value for a caller that does not wait. If the line is strict, the caller gets a
+    /// place or a value that the waiters do not need. If there is none, returns `Later`, `Behind`
+    /// or `Missed`.
+    pub(super) fn move_now<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
+        match self.try_move::<S>(cell) {
+            Err(Refused::Behind)
+                if self.with_line::<S, _>(|line, supply, wakes| line.ask(supply, wakes)) =>
+            {
+                self.by_permit::<S>(cell)
             }
             tried => tried,
         }
     }
 
-    /// Takes a value out with a permit, which is used up.
-    fn take_by_permit(&self) -> Tried<T> {
+    /// Moves a value with a permit, which is used up.
+    pub(super) fn by_permit<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
         let Some(ring) = &self.ring else {
-            return self.with(|State { queue, ends }, wakes| {
-                Tried::Done(queue.take_by_permit(ends, wakes))
-            });
+            return self
+                .with(|State { queue, ends }, wakes| queue.by_permit::<S>(cell, ends, wakes));
         };
-        let tried = ring.take_by_permit();
-        // MUTANT(ring.take_by_permit.look): false
-        if ring.calls_senders() {
-            self.serve_senders();
+        let tried = ring.by_permit::<S>(cell);
+        // MUTANT(ring.by_permit.look): false
+        if ring.calls::<S::Other>() {
+            self.serve_ring::<S::Other>(ring);
         }
-        // If a closed channel is empty now, its waiting receivers are told of the end.
-        // MUTANT(ring.take_by_permit.end): false
+        // If a closed channel is empty now, its waiting receivers are told of the end. A late put
+        // leaves a void slot, which counts as a value until it is skipped; a receiver may have
+        // waited because of it.
+        // MUTANT(ring.by_permit.end): false
         if ring.receivers_wait() && ring.is_closed() {
-            self.serve_receivers();
+            self.serve::<Receivers>();
         }
         tried
     }
 
-    /// Takes a value out for a receiver that has waited and got this answer.
-    pub(super) fn take_after(&self, answer: u32) -> Tried<T> {
+    /// Moves a value for a caller that has waited and got this answer.
+    pub(super) fn move_after<S: Side>(&self, answer: u32, cell: &mut Option<T>) -> Tried<()> {
         match answer {
-            PERMIT => self.take_by_permit(),
+            MOVED => Ok(()),
+            PERMIT => self.by_permit::<S>(cell),
             CALL => {
-                let tried = self.try_take();
-                self.with_receivers(|line, supply, wakes| line.came(supply, wakes));
+                let tried = self.try_move::<S>(cell);
+                self.with_line::<S, _>(|line, supply, wakes| line.came(supply, wakes));
                 tried
             }
-            _ => Tried::Closed,
+            _ => Err(Refused::Closed),
+        }
+    }
+
+    /// Reserves a place for a sender that has waited and got this answer.
+    #[cfg(feature = "futures")]
+    pub(super) fn reserve_after(&self, answer: u32) -> Tried<()> {
+        match answer {
+            PERMIT => Ok(()),
+            CALL if self.with_line::<Senders, _>(|line, supply, wakes| {
+                line.came_for_permit(supply, wakes)
+            }) =>
+            {
+                Ok(())
+            }
+            CALL => Err(Refused::Later),
+            _ => Err(Refused::Closed),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn serve_senders(&self) {
-        self.with_senders(|line, supply, wakes| line.serve(supply, wakes));
+    pub(super) fn serve<S: Side>(&self) {
+        self.with_line::<S, _>(|line, supply, wakes| line.serve(supply, wakes));
     }
 
-    #[cold]
-    #[inline(never)]
-    pub(super) fn serve_receivers(&self) {
-        self.with_receivers(|line, supply, wakes| line.serve(supply, wakes));
-    }
-
-    pub(super) fn many_send(&self) -> bool {
-        self.ring.as_ref().is_some_and(Ring::many_send)
-    }
-
-    pub(super) fn many_receive(&self) -> bool {
-        self.ring.as_ref().is_some_and(Ring::many_receive)
+    /// Returns whether many callers of the side come at once.
+    pub(super) fn many<S: Side>(&self) -> bool {
+        self.ring.as_ref().is_some_and(Ring::many::<S>)
     }
 
     pub(super) fn close(&self) {
@@ -338,23 +291,18 @@ impl<T> Shared<T> {
             Some(ring) => ring.close(),
             None => self.lock().queue.close(),
         }
-        self.serve_senders();
-        self.serve_receivers();
+        self.serve::<Senders>();
+        self.serve::<Receivers>();
     }
 
-    /// Takes back an unused permit of a sender.
-    pub(super) fn give_back_place(&self) {
-        self.with_senders(|line, supply, wakes| line.take_back(supply, wakes));
+    /// Takes back an unused permit.
+    pub(super) fn take_back<S: Side>(&self) {
+        self.with_line::<S, _>(|line, supply, wakes| line.take_back(supply, wakes));
     }
 
-    /// Returns whether a sending future should let others of its executor go first.
-    pub(super) fn senders_are_hogged(&self) -> bool {
-        self.with_senders(|line, places, _| line.is_hogged(places))
-    }
-
-    /// Returns whether a receiving future should let others of its executor go first.
-    pub(super) fn receivers_are_hogged(&self) -> bool {
-        self.with_receivers(|line, values, _| line.is_hogged(values))
+    /// Returns whether a future should let others of its executor go first.
+    pub(super) fn is_hogged<S: Side>(&self) -> bool {
+        self.with_line::<S, _>(|line, supply, _| line.is_hogged(supply))
     }
 
     /// Closes the channel and drops its values, which have no receiver any more.
@@ -394,76 +342,71 @@ impl<T> Shared<T> {
     }
 }
 
-/// A channel as its senders wait for it.
-pub(super) struct Sending<'a, T>(pub(super) &'a Shared<T>);
+/// What gives access to a channel: a reference, or one of its public handles.
+pub(super) trait Handle {
+    type Value;
 
-/// A channel as its receivers wait for it.
-pub(super) struct Receiving<'a, T>(pub(super) &'a Shared<T>);
+    fn shared(&self) -> &Shared<Self::Value>;
+}
 
-impl<T> Waitable for Sending<'_, T> {
-    type State = State<T>;
+impl<T> Handle for &Shared<T> {
+    type Value = T;
 
-    fn what(&self) -> &'static str {
-        "room in a channel"
-    }
-
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.0.lock()
-    }
-
-    fn waiters(state: &mut State<T>) -> &mut WaitList {
-        state.ends.senders.waiting()
-    }
-
-    fn try_enter(&self, state: &mut State<T>, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        let (line, mut places) = state.senders(&self.0.ring);
-        line.enter(&mut places, node)
-    }
-
-    fn comes_back(&self, node: &WaitNode) -> bool {
-        returns(node)
-    }
-
-    fn left(&self, state: &mut State<T>, wakes: &mut Wakes) {
-        let (line, mut places) = state.senders(&self.0.ring);
-        line.serve(&mut places, wakes);
-    }
-
-    fn give_back(&self, node: &WaitNode) {
-        match node.answer() {
-            PERMIT => self.0.give_back_place(),
-            CALL => self.0.with_senders(|line, supply, wakes| line.came(supply, wakes)),
-            _ => {}
-        }
+    fn shared(&self) -> &Shared<T> {
+        self
     }
 }
 
-impl<T> Waitable for Receiving<'_, T> {
-    type State = State<T>;
+/// A channel as the callers of one side wait for it.
+pub(super) struct InLine<H, S>(pub(super) H, PhantomData<S>);
+
+impl<H: Handle, S: Side> InLine<H, S> {
+    pub(super) fn new(handle: H) -> InLine<H, S> {
+        InLine(handle, PhantomData)
+    }
+}
+
+impl<H: Handle, S: Side> Waitable for InLine<H, S> {
+    type State = State<H::Value>;
 
     fn what(&self) -> &'static str {
-        "a value of a channel"
+        S::WHAT
     }
 
-    fn stands(&self) -> bool {
-        self.0.capacity() == 0
+    /// Without room: the caller has met one of the other side. A sender that has a place has met
+    /// nobody yet.
+    fn stands(&self, node: &WaitNode) -> bool {
+        // MUTANT(queue.stands): with false
+        let has_met = node.answer() == MOVED;
+        self.0.shared().capacity == 0 && (!S::SENDS || has_met)
     }
 
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.0.lock()
+    fn state(&self) -> MutexGuard<'_, State<H::Value>> {
+        self.0.shared().lock()
     }
 
-    fn waiters(state: &mut State<T>) -> &mut WaitList {
-        state.ends.receivers.waiting()
+    fn waiters(state: &mut State<H::Value>) -> &mut WaitList {
+        S::line(&mut state.ends).waiting()
     }
 
-    fn try_enter(&self, state: &mut State<T>, node: &WaitNode, wakes: &mut Wakes) -> Option<u32> {
-        let (line, mut values) = state.receivers(&self.0.ring);
-        let answer = line.enter(&mut values, node);
-        if answer.is_none() && self.0.capacity == 0 {
+    fn try_enter(
+        &self,
+        state: &mut State<H::Value>,
+        node: &WaitNode,
+        wakes: &mut Wakes,
+    ) -> Option<u32> {
+        let shared = self.0.shared();
+        let State { ends, queue } = state;
+        if let Some(ring) = &shared.ring {
+            return S::line(ends).enter(&mut OfRing::<_, S>(ring, PhantomData), node);
+        }
+        let receivers = ends.receivers.len();
+        let mut supply = OfQueue::<_, S>(queue, receivers, PhantomData);
+        let answer = S::line(ends).enter(&mut supply, node);
+        if answer.is_none() && !S::SENDS && shared.capacity == 0 {
             // A waiting receiver is a place. This one counts, though it is not in the list yet.
-            let State { ends, queue } = state;
-            ends.senders.serve(&mut queue.places(ends.receivers.len() + 1), wakes);
+            let mut places = OfQueue::<_, Senders>(queue, receivers + 1, PhantomData);
+            ends.senders.serve(&mut places, wakes);
         }
         answer
     }
@@ -472,15 +415,17 @@ impl<T> Waitable for Receiving<'_, T> {
         returns(node)
     }
 
-    fn left(&self, state: &mut State<T>, wakes: &mut Wakes) {
-        let (line, mut values) = state.receivers(&self.0.ring);
-        line.serve(&mut values, wakes);
+    fn left(&self, state: &mut State<H::Value>, wakes: &mut Wakes) {
+        let shared = self.0.shared();
+        shared.with_side::<S, _>(state, |line, supply| line.serve(supply, wakes));
     }
 
     fn give_back(&self, node: &WaitNode) {
         match node.answer() {
-            PERMIT => self.0.with_receivers(|line, supply, wakes| line.take_back(supply, wakes)),
-            CALL => self.0.with_receivers(|line, supply, wakes| line.came(supply, wakes)),
+            PERMIT => self.0.shared().take_back::<S>(),
+            CALL => {
+                self.0.shared().with_line::<S, _>(|line, supply, wakes| line.came(supply, wakes))
+            }
             _ => {}
         }
     }

@@ -6,79 +6,28 @@
 //! one at most, and only if a channel without room has lost the receiver of that value.
 
 use super::futures::Asking;
-use super::shared::{Receiving, Sending, State, Tried};
+use super::line::{Receivers, Senders};
+use super::shared::{Handle, Refused, Shared};
 use super::{Receiver, Sender};
-use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
-use crate::shim::MutexGuard;
 use futures_core::Stream;
 use futures_sink::Sink;
-use std::error::Error;
-use std::fmt;
 use std::panic::Location;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-impl<T> Waitable for Receiver<T> {
-    type State = State<T>;
+impl<T> Handle for Receiver<T> {
+    type Value = T;
 
-    fn what(&self) -> &'static str {
-        "a value of a channel"
-    }
-
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.shared.lock()
-    }
-
-    fn waiters(state: &mut State<T>) -> &mut WaitList {
-        Receiving::waiters(state)
-    }
-
-    fn try_enter(&self, state: &mut State<T>, node: &WaitNode, wakes: &mut Wakes) -> Option<u32> {
-        Receiving(&self.shared).try_enter(state, node, wakes)
-    }
-
-    fn comes_back(&self, node: &WaitNode) -> bool {
-        Receiving(&self.shared).comes_back(node)
-    }
-
-    fn left(&self, state: &mut State<T>, wakes: &mut Wakes) {
-        Receiving(&self.shared).left(state, wakes);
-    }
-
-    fn give_back(&self, node: &WaitNode) {
-        Receiving(&self.shared).give_back(node);
+    fn shared(&self) -> &Shared<T> {
+        &self.shared
     }
 }
 
-impl<T> Waitable for Sender<T> {
-    type State = State<T>;
+impl<T> Handle for Sender<T> {
+    type Value = T;
 
-    fn what(&self) -> &'static str {
-        "room in a channel"
-    }
-
-    fn state(&self) -> MutexGuard<'_, State<T>> {
-        self.shared.lock()
-    }
-
-    fn waiters(state: &mut State<T>) -> &mut WaitList {
-        Sending::waiters(state)
-    }
-
-    fn try_enter(&self, state: &mut State<T>, node: &WaitNode, wakes: &mut Wakes) -> Option<u32> {
-        Sending(&self.shared).try_enter(state, node, wakes)
-    }
-
-    fn comes_back(&self, node: &WaitNode) -> bool {
-        Sending(&self.shared).comes_back(node)
-    }
-
-    fn left(&self, state: &mut State<T>, wakes: &mut Wakes) {
-        Sending(&self.shared).left(state, wakes);
-    }
-
-    fn give_back(&self, node: &WaitNode) {
-        Sending(&self.shared).give_back(node);
+    fn shared(&self) -> &Shared<T> {
+        &self.shared
     }
 }
 
@@ -150,7 +99,7 @@ impl<T> Sender<T> {
 /// The stream of [`Receiver::into_stream`].
 #[must_use = "streams do nothing unless they are polled"]
 pub struct RecvStream<T> {
-    asking: Asking<Receiver<T>>,
+    asking: Asking<Receiver<T>, Receivers>,
 }
 
 impl<T> Stream for RecvStream<T> {
@@ -160,16 +109,13 @@ impl<T> Stream for RecvStream<T> {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
         // SAFETY: `asking` is pinned together with `self`.
         let asking = unsafe { self.map_unchecked_mut(|this| &mut this.asking) };
-        let take = |from: &Receiver<T>, answer| from.shared.take_after(answer);
-        asking.poll(cx, |from| from.shared.receivers_are_hogged(), take)
+        let mut value = None;
+        ready!(asking.poll(cx, |from, answer| from.move_after::<Receivers>(answer, &mut value)));
+        Poll::Ready(value)
     }
 }
 
-impl<T> fmt::Debug for RecvStream<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecvStream").field("receiver", self.asking.source()).finish()
-    }
-}
+debug! { impl<T> RecvStream<T> as this { receiver: this.asking.handle() } }
 
 /// The sink of [`Sender::into_sink`].
 #[must_use = "sinks do nothing unless they are polled"]
@@ -179,10 +125,10 @@ pub struct SendSink<T> {
     /// A place is reserved for a value.
     permit: bool,
     /// `None` once the sink is closed.
-    asking: Option<Asking<Sender<T>>>,
+    asking: Option<Asking<Sender<T>, Senders>>,
 }
 
-type Pinned<'a, T> = Pin<&'a mut Option<Asking<Sender<T>>>>;
+type Pinned<'a, T> = Pin<&'a mut Option<Asking<Sender<T>, Senders>>>;
 
 impl<T> SendSink<T> {
     /// Returns the fields, the last of which is pinned.
@@ -199,9 +145,7 @@ impl<T> SendSink<T> {
         let (_, permit, mut asking) = self.parts();
         let Some(asking) = asking.as_mut().as_pin_mut() else { return Poll::Ready(false) };
         if !*permit {
-            let reserve = |to: &Sender<T>, answer| to.shared.reserve_after(answer);
-            let got = ready!(asking.poll(cx, |to| to.shared.senders_are_hogged(), reserve));
-            *permit = got.is_some();
+            *permit = ready!(asking.poll(cx, Shared::reserve_after));
         }
         Poll::Ready(*permit)
     }
@@ -212,7 +156,7 @@ impl<T> SendSink<T> {
         let (value, permit, asking) = self.parts();
         let Some(asking) = asking.as_ref().get_ref() else { return false };
         *permit = false;
-        !matches!(asking.source().shared.put_by_permit(value), Tried::Closed)
+        asking.handle().shared.by_permit::<Senders>(value) != Err(Refused::Closed)
     }
 
     fn refused(self: Pin<&mut Self>) -> SinkError<T> {
@@ -220,16 +164,15 @@ impl<T> SendSink<T> {
     }
 }
 
+type Polled<T> = Poll<Result<(), SinkError<T>>>;
+
 impl<T> Sink<T> for SendSink<T> {
     type Error = SinkError<T>;
 
     /// # Errors
     /// If the channel or the sink is closed. A sink that has a place is ready even so, and
     /// `start_send` returns the error.
-    fn poll_ready(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), SinkError<T>>> {
+    fn poll_ready(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled<T> {
         ready!(self.as_mut().poll_flush(cx))?;
         match ready!(self.as_mut().poll_place(cx)) {
             true => Poll::Ready(Ok(())),
@@ -253,10 +196,7 @@ impl<T> Sink<T> for SendSink<T> {
 
     /// # Errors
     /// Returns the value that the sink still holds, if the channel is closed.
-    fn poll_flush(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), SinkError<T>>> {
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled<T> {
         while self.value.is_some() {
             if !ready!(self.as_mut().poll_place(cx)) || !self.as_mut().put() {
                 return Poll::Ready(Err(self.refused()));
@@ -267,10 +207,7 @@ impl<T> Sink<T> for SendSink<T> {
 
     /// # Errors
     /// Like `poll_flush`. The sink is closed even so.
-    fn poll_close(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), SinkError<T>>> {
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled<T> {
         let flushed = ready!(self.as_mut().poll_flush(cx));
         self.as_mut().give_back();
         self.parts().2.set(None);
@@ -285,7 +222,7 @@ impl<T> SendSink<T> {
         if std::mem::take(permit)
             && let Some(asking) = asking.as_ref().get_ref()
         {
-            asking.source().shared.give_back_place();
+            asking.handle().shared.take_back::<Senders>();
         }
     }
 }
@@ -297,13 +234,10 @@ impl<T> Drop for SendSink<T> {
     }
 }
 
-impl<T> fmt::Debug for SendSink<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sender = self.asking.as_ref().map(Asking::source);
-        f.debug_struct("SendSink")
-            .field("sender", &sender)
-            .field("holds_value", &self.value.is_some())
-            .finish()
+debug! {
+    impl<T> SendSink<T> as this {
+        sender: this.asking.as_ref().map(Asking::handle),
+        holds_value: this.value.is_some(),
     }
 }
 
@@ -320,16 +254,10 @@ impl<T> SinkError<T> {
     }
 }
 
-impl<T> fmt::Debug for SinkError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SinkError").finish_non_exhaustive()
-    }
-}
+debug! { impl<T> SinkError<T> { .. } }
 
-impl<T> fmt::Display for SinkError<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+error! {
+    impl<T> SinkError<T>: |_, f| {
         f.write_str("nothing can be sent: the channel or the sink is closed")
     }
 }
-
-impl<T> Error for SinkError<T> {}

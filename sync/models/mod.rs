@@ -4,20 +4,23 @@
 
 mod rwlock;
 mod semaphore;
+pub(super) mod slot;
 
 use super::called::{CALL, EnterCalled};
-use super::event::{RawEvent, SET};
+use super::event::{Event, SET};
 use super::holder::Holder;
 use super::raw_mutex::{BEHIND, RawMutex};
-use crate::scheduler::wait::waiters::{Enqueue, WaitNode, Waitable, Who, leave, queue};
-use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
+use crate::scheduler::wait::waiters::{Enqueue, WaitFuture, WaitNode, Waitable, Who, leave, queue};
+use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, models};
+use crate::shim::panicking;
 use crate::shim::thread::spawn;
 use crate::task::models::Processor;
 use crate::task::words::wait::{Publish, WaitKind, WaitWord, Woken};
+use std::ops::Deref;
 use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Wake, Waker};
 
 /// A task of a model.
 pub(crate) struct Task {
@@ -69,12 +72,12 @@ impl Task {
             }
         }
     }
+}
 
-    /// Ends the task, which must not have a grant left over for a later wait.
-    pub(crate) fn end(this: Stage<Task>) {
-        assert!(!this.word.is_notified(), "a grant is left over");
-        // SAFETY: the threads of the model have ended, so no copy is used any more.
-        unsafe { this.end() };
+impl Drop for Task {
+    /// The end of a model leaves no grant over for a later wait.
+    fn drop(&mut self) {
+        assert!(panicking() || !self.word.is_notified(), "a grant is left over");
     }
 }
 
@@ -105,8 +108,8 @@ pub(crate) fn enter_node<W: Waitable>(
     queued: Option<&mut dyn FnMut()>,
 ) -> Option<u32> {
     let who = || Who::Future(Waker::from(Arc::new(Grants(task))));
-    // SAFETY: the node is taken out of the list, or granted, before this frame ends.
-    match unsafe { queue(source, node, who, true, queued) } {
+    // The node is taken out of the list, or granted, before this frame ends.
+    match queue(source, node, who, true, queued) {
         Enqueue::Answer(answer) => return Some(answer),
         Enqueue::Granted => return Some(node.answer()),
         _ => {}
@@ -116,7 +119,7 @@ pub(crate) fn enter_node<W: Waitable>(
             return None;
         }
         assert_eq!(task.wait(WaitKind::Structured), Woken::Granted);
-        if source.stands() {
+        if source.stands(&node) {
             return Some(node.answer());
         }
         if gives_back {
@@ -145,25 +148,89 @@ pub(crate) fn enter_or_come<W: Waitable>(
     }
 }
 
-struct Locked {
-    mutex: RawMutex,
-    value: Baton,
+/// The future of a wait for `source` that is in the queue.
+pub(super) fn queued<W: Waitable>(source: W, token: u64) -> Pin<Box<WaitFuture<W>>> {
+    let mut waits = Box::pin(WaitFuture::new(source, token, Location::caller()));
+    assert!(waits.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    waits
 }
 
-impl Locked {
-    fn new(fair: bool) -> Stage<Locked> {
-        Stage::new(Locked { mutex: RawMutex::new(fair), value: Baton::new() })
-    }
+/// The primitive of a model, and a value for its threads.
+pub(crate) struct Subject<P> {
+    primitive: P,
+    pub(crate) value: Baton,
+}
 
+impl<P> Deref for Subject<P> {
+    type Target = P;
+
+    fn deref(&self) -> &P {
+        &self.primitive
+    }
+}
+
+/// The primitive of a model as its threads share it.
+pub(crate) type Of<P> = Stage<Subject<P>>;
+
+/// A primitive of which something must hold at the end of a model.
+pub(crate) trait Modelled: Sized + 'static {
+    /// What the model knows of the end.
+    type End;
+
+    fn assert_end(subject: &Subject<Self>, end: Self::End);
+}
+
+/// Makes a primitive: a function, or one with its argument.
+pub(crate) trait Make<P> {
+    fn make(&self) -> P;
+}
+
+impl<P, F: Fn() -> P> Make<P> for F {
+    fn make(&self) -> P {
+        self()
+    }
+}
+
+impl<P, A: Copy, F: Fn(A) -> P> Make<P> for (F, A) {
+    fn make(&self) -> P {
+        self.0(self.1)
+    }
+}
+
+/// Explores a model of a primitive and some tasks. The model joins its threads.
+pub(crate) fn explore_with<P: Modelled, const TASKS: usize>(
+    preemptions: usize,
+    make: impl Make<P> + Send + Sync + 'static,
+    model: impl Fn(Of<P>, [Stage<Task>; TASKS]) -> P::End + Send + Sync + 'static,
+) {
+    explore(preemptions, move || {
+        let subject = Stage::new(Subject { primitive: make.make(), value: Baton::new() });
+        let tasks = [(); TASKS].map(|()| Task::new());
+        let end = model(subject, tasks);
+        P::assert_end(&subject, end);
+    });
+}
+
+impl Modelled for RawMutex {
+    /// How often the value was used.
+    type End = usize;
+
+    fn assert_end(mutex: &Subject<RawMutex>, uses: usize) {
+        assert_eq!(mutex.value.read(), uses);
+        assert!(mutex.holder().is_none(), "the mutex is still locked at the end");
+    }
+}
+
+impl Subject<RawMutex> {
     /// Does the same as `Mutex::lock`. `mark` is BEHIND for a task that hogs the mutex, and
     /// otherwise 0.
     fn lock(&self, task: Stage<Task>, holder: Holder, mark: u64) -> bool {
         task.introduce();
-        if mark == 0 && self.mutex.try_lock(holder) {
+        if mark == 0 && self.try_lock(holder) {
             return true;
         }
-        let comes = || self.mutex.answer_call(holder);
-        enter_or_come(task, &self.mutex, holder.number() | mark, CALL, comes).is_some()
+        let comes = || self.answer_call(holder);
+        enter_or_come(task, &self.primitive, holder.number() | mark, CALL, comes).is_some()
     }
 
     /// Locks the mutex, uses the value, and unlocks. Returns `true` if the task got the mutex.
@@ -175,210 +242,151 @@ impl Locked {
         let holder = Holder::from_number(number << 3);
         let locked = self.lock(task, holder, mark);
         if locked {
-            self.value.write();
             // SAFETY: `holder` has locked the mutex.
-            unsafe { self.mutex.unlock(holder) };
+            unsafe { self.use_and_unlock(holder) };
         }
         locked
     }
 
-    fn end(this: Stage<Locked>, uses: usize) {
-        assert_eq!(this.value.read(), uses);
-        assert!(this.mutex.holder().is_none(), "the mutex is still locked at the end");
-        // SAFETY: the threads of the model have ended, so no copy is used any more.
-        unsafe { this.end() };
+    /// # Safety
+    /// `holder` has locked the mutex.
+    unsafe fn use_and_unlock(&self, holder: Holder) {
+        self.value.write();
+        // SAFETY: by contract, `holder` has locked the mutex.
+        unsafe { self.unlock(holder) };
     }
 }
 
-/// `count` tasks lock and unlock the mutex once each.
-fn visitors(fair: bool, count: u64) {
-    let locked = Locked::new(fair);
-    let others: Vec<_> = (1..count)
-        .map(|number| {
-            let task = Task::new();
-            (task, spawn(move || locked.visit(task, number)))
-        })
-        .collect();
-    let mine = Task::new();
-    assert!(locked.visit(mine, count));
-    for (task, visitor) in others {
-        assert!(visitor.join().unwrap());
-        Task::end(task);
-    }
-    Task::end(mine);
-    Locked::end(locked, count as usize);
+/// Tasks lock and unlock the mutex once each.
+fn visitors<const TASKS: usize>(preemptions: usize, fair: bool) {
+    explore_with(preemptions, (RawMutex::new, fair), |mutex, tasks: [Stage<Task>; TASKS]| {
+        let visits = |number| move || mutex.visit(tasks[number], number as u64 + 1);
+        let others: Vec<_> = (1..TASKS).map(|number| spawn(visits(number))).collect();
+        assert!(visits(0)());
+        others.into_iter().for_each(|other| assert!(other.join().unwrap()));
+        TASKS
+    });
 }
 
-#[test]
-fn loom_a_mutex_has_one_holder_and_loses_no_waiter() {
-    explore(ALL, || visitors(false, 2));
-}
+models! {
+    fn loom_a_mutex_has_one_holder_and_loses_no_waiter() = visitors::<2>(ALL, false);
 
-#[test]
-fn loom_a_fair_mutex_has_one_holder_and_is_handed_over() {
-    explore(ALL, || visitors(true, 2));
-}
+    fn loom_a_fair_mutex_has_one_holder_and_is_handed_over() = visitors::<2>(ALL, true);
 
-/// A called waiter returns to the queue, because the third task was faster.
-#[test]
-fn loom_barging_into_a_mutex_loses_no_waiter() {
-    explore(3, || visitors(false, 3));
+    /// A called waiter returns to the queue, because the third task was faster.
+    fn loom_barging_into_a_mutex_loses_no_waiter() = visitors::<3>(3, false);
+
+    fn loom_negative_a_mutex_without_order() = visitors::<2>(3, false),
+        without ORDERS in "sync/raw_mutex.rs", fails: "Causality violation";
+
+    fn loom_negative_a_fair_mutex_without_order() = visitors::<2>(3, true),
+        without ORDERS in "sync/raw_mutex.rs", fails: "Causality violation";
 }
 
 /// A task that hogs the mutex queues up behind a called waiter, even while the mutex is free.
 #[test]
 fn loom_a_hog_behind_a_called_waiter_gets_the_mutex() {
-    explore(3, || {
-        let (locked, holder) = (Locked::new(false), Holder::from_number(24));
-        let (called, hog) = (Task::new(), Task::new());
-        assert!(locked.mutex.try_lock(holder));
-        let waiter = spawn(move || locked.visit(called, 1));
-        let unlocks = spawn(move || {
-            locked.value.write();
-            // SAFETY: `holder` has locked the mutex.
-            unsafe { locked.mutex.unlock(holder) };
-        });
-        assert!(locked.visit_as(hog, 2, BEHIND));
+    explore_with(3, (RawMutex::new, false), |mutex, [called, hog]| {
+        let holder = Holder::from_number(24);
+        assert!(mutex.try_lock(holder));
+        let waiter = spawn(move || mutex.visit(called, 1));
+        // SAFETY: `holder` has locked the mutex.
+        let unlocks = spawn(move || unsafe { mutex.use_and_unlock(holder) });
+        assert!(mutex.visit_as(hog, 2, BEHIND));
         assert!(waiter.join().unwrap());
         unlocks.join().unwrap();
-        Task::end(called);
-        Task::end(hog);
-        Locked::end(locked, 3);
+        3
     });
-}
-
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_mutex_without_order() {
-    plant("sync/raw_mutex.rs", ORDERS);
-    explore(3, || visitors(false, 2));
-}
-
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_fair_mutex_without_order() {
-    plant("sync/raw_mutex.rs", ORDERS);
-    explore(3, || visitors(true, 2));
 }
 
 /// One of three tasks is cut at any moment. It gets the mutex, or is refused and leaves it to the
 /// others.
 fn a_cut_of_a_wait(fair: bool) {
-    explore(3, move || {
-        let (locked, holder) = (Locked::new(fair), Holder::from_number(16));
-        let (cut, next) = (Task::new(), Task::new());
-        assert!(locked.mutex.try_lock(holder));
-        let refused = spawn(move || !locked.visit(cut, 1));
-        let unlocks = spawn(move || {
-            locked.value.write();
-            // SAFETY: `holder` has locked the mutex.
-            unsafe { locked.mutex.unlock(holder) };
-        });
+    explore_with(3, (RawMutex::new, fair), |mutex, [cut, next]| {
+        let holder = Holder::from_number(16);
+        assert!(mutex.try_lock(holder));
+        let refused = spawn(move || !mutex.visit(cut, 1));
+        // SAFETY: `holder` has locked the mutex.
+        let unlocks = spawn(move || unsafe { mutex.use_and_unlock(holder) });
         // Perhaps during the hand-over.
         cut.interrupt();
-        assert!(locked.visit(next, 2), "a waiter that was not cut was refused");
+        assert!(mutex.visit(next, 2), "a waiter that was not cut was refused");
         let refused = refused.join().unwrap();
         unlocks.join().unwrap();
-        Task::end(cut);
-        Task::end(next);
-        Locked::end(locked, 3 - usize::from(refused));
+        3 - usize::from(refused)
     });
 }
 
-#[test]
-fn loom_a_cut_wait_loses_neither_the_mutex_nor_the_next_waiter() {
-    a_cut_of_a_wait(false);
-}
+models! {
+    fn loom_a_cut_wait_loses_neither_the_mutex_nor_the_next_waiter() = a_cut_of_a_wait(false);
 
-#[test]
-fn loom_a_cut_wait_loses_neither_a_fair_mutex_nor_the_next_waiter() {
-    a_cut_of_a_wait(true);
+    fn loom_a_cut_wait_loses_neither_a_fair_mutex_nor_the_next_waiter() = a_cut_of_a_wait(true);
 }
 
 /// A future that is dropped during its grant gives the mutex back, or passes the call on.
 fn a_future_is_dropped(fair: bool) {
-    explore(ALL, move || {
-        let (locked, holder) = (Locked::new(fair), Holder::from_number(16));
-        assert!(locked.mutex.try_lock(holder));
+    explore_with(ALL, (RawMutex::new, fair), |mutex, []| {
+        let holder = Holder::from_number(16);
+        assert!(mutex.try_lock(holder));
         let dropper = spawn(move || {
-            let mut waits =
-                pin!(EnterCalled::new(&locked.mutex, Holder::FUTURE.number(), Location::caller()));
-            let mut cx = Context::from_waker(Waker::noop());
-            match waits.as_mut().poll(&mut cx) {
-                Poll::Ready(_) => {
-                    locked.value.write();
-                    // SAFETY: the future is ready, and so has locked the mutex.
-                    unsafe { locked.mutex.unlock(Holder::FUTURE) };
-                    true
-                }
-                Poll::Pending => false,
+            let future = Holder::FUTURE;
+            let waits = pin!(EnterCalled::new(&**mutex, future.number(), Location::caller()));
+            let locked = waits.poll(&mut Context::from_waker(Waker::noop())).is_ready();
+            if locked {
+                // SAFETY: the future is ready, and so has locked the mutex.
+                unsafe { mutex.use_and_unlock(future) };
             }
+            locked
         });
-        locked.value.write();
         // SAFETY: `holder` has locked the mutex.
-        unsafe { locked.mutex.unlock(holder) };
-        let used = dropper.join().unwrap();
-        Locked::end(locked, 1 + usize::from(used));
+        unsafe { mutex.use_and_unlock(holder) };
+        1 + usize::from(dropper.join().unwrap())
     });
 }
 
-#[test]
-fn loom_a_dropped_future_passes_the_call_on() {
-    a_future_is_dropped(false);
+models! {
+    fn loom_a_dropped_future_passes_the_call_on() = a_future_is_dropped(false);
+
+    fn loom_a_dropped_future_gives_back_its_grant() = a_future_is_dropped(true);
 }
 
-#[test]
-fn loom_a_dropped_future_gives_back_its_grant() {
-    a_future_is_dropped(true);
+impl Modelled for Event {
+    type End = ();
+
+    fn assert_end(event: &Subject<Event>, (): ()) {
+        assert!(event.state().waiters.is_empty(), "a waiter is left in the queue");
+    }
 }
 
-/// An event, and a value that is written before the event is set.
-struct Announced {
-    event: RawEvent,
-    value: Baton,
-}
-
-fn set_and_wait() {
-    let announced = Stage::new(Announced { event: RawEvent::new(), value: Baton::new() });
-    let task = Task::new();
-    let waits = spawn(move || {
-        task.introduce();
-        let answer = match announced.event.answer() {
-            None => enter(task, &announced.event, 0),
-            answer => answer,
-        };
-        assert_eq!(answer, Some(SET));
-        assert_eq!(announced.value.read(), 1);
+/// A value is written before the event is set.
+fn set_and_wait(preemptions: usize) {
+    explore_with(preemptions, Event::new, |event, [task]| {
+        let waits = spawn(move || {
+            task.introduce();
+            let answer = event.answer().or_else(|| enter(task, &**event, 0));
+            assert_eq!(answer, Some(SET));
+            assert_eq!(event.value.read(), 1);
+        });
+        event.value.write();
+        event.open(SET);
+        waits.join().unwrap();
     });
-    announced.value.write();
-    announced.event.open(SET);
-    waits.join().unwrap();
-    Task::end(task);
-    // SAFETY: the threads of the model have ended, so no copy is used any more.
-    unsafe { announced.end() };
 }
 
-#[test]
-fn loom_a_set_releases_a_caller_that_waits_or_is_about_to() {
-    explore(ALL, set_and_wait);
-}
+models! {
+    fn loom_a_set_releases_a_caller_that_waits_or_is_about_to() = set_and_wait(ALL);
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_an_event_without_order() {
-    plant("sync/event.rs", ORDERS);
-    explore(3, set_and_wait);
+    fn loom_negative_an_event_without_order() = set_and_wait(3),
+        without ORDERS in "sync/event.rs", fails: "Causality violation";
 }
 
 /// A set, a reset and a cut race. The wait ends once, and a set that finds the waiter stays valid.
 #[test]
 fn loom_a_wait_ends_once_in_a_race_of_set_reset_and_cut() {
-    explore(ALL, || {
-        let event = Stage::new(RawEvent::new());
-        let task = Task::new();
+    explore_with(ALL, Event::new, |event, [task]| {
         let waits = spawn(move || {
             task.introduce();
-            enter(task, &*event, 0)
+            enter(task, &**event, 0)
         });
         let cuts = spawn(move || task.interrupt());
         event.open(SET);
@@ -389,10 +397,6 @@ fn loom_a_wait_ends_once_in_a_race_of_set_reset_and_cut() {
         if let Some(answer) = waits.join().unwrap() {
             assert_eq!(answer, SET);
         }
-        assert!(event.state().waiters.is_empty(), "a waiter is left in the queue");
-        Task::end(task);
-        // SAFETY: the threads of the model have ended, so no copy is used any more.
-        unsafe { event.end() };
     });
 }
 
@@ -400,27 +404,19 @@ fn loom_a_wait_ends_once_in_a_race_of_set_reset_and_cut() {
 /// of the two waits collects its own grant.
 #[test]
 fn loom_a_wait_inside_the_entry_of_another_gets_its_own_grant() {
-    explore(ALL, || {
-        let (outer, inner) = (Stage::new(RawEvent::new()), Stage::new(RawEvent::new()));
-        let (value, task) = (Stage::new(Baton::new()), Task::new());
+    explore_with(ALL, Event::new, |inner, [task]| {
+        let outer = Stage::new(Event::new());
         let waits = spawn(move || {
             task.introduce();
             let mut waker = || {
-                assert_eq!(enter(task, &*inner, 0), Some(SET));
-                assert_eq!(value.read(), 1);
+                assert_eq!(enter(task, &**inner, 0), Some(SET));
+                assert_eq!(inner.value.read(), 1);
             };
             assert_eq!(enter_and(task, &*outer, 0, true, Some(&mut waker)), Some(SET));
         });
         outer.open(SET);
-        value.write();
+        inner.value.write();
         inner.open(SET);
         waits.join().unwrap();
-        Task::end(task);
-        // SAFETY: the threads of the model have ended, so no copy is used any more.
-        unsafe {
-            value.end();
-            inner.end();
-            outer.end();
-        }
     });
 }

@@ -1,50 +1,68 @@
 //! Models of a semaphore.
 
-use super::{Task, enter_or_come};
+use super::{Modelled, Of, Subject, Task, enter_or_come, explore_with, queued};
 use crate::scheduler::wait::waiters::{WaitFuture, Waitable};
-use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
+use crate::shim::check::{ALL, ORDERS, Stage, models};
 use crate::shim::thread::spawn;
 use crate::sync::called::CALL;
 use crate::sync::raw_semaphore::{CLOSED, RawSemaphore};
 use std::panic::Location;
+use std::pin::pin;
 use std::task::{Context, Waker};
+
+impl Modelled for RawSemaphore {
+    /// The free permits.
+    type End = usize;
+
+    fn assert_end(semaphore: &Subject<RawSemaphore>, free: usize) {
+        assert_eq!(semaphore.free(), free);
+        assert!(semaphore.state().is_empty(), "a waiter is left in the queue");
+    }
+}
 
 /// Does the same as `Semaphore::acquire_many`. Returns `true` if the task got the permits.
 fn acquire(task: Stage<Task>, semaphore: &RawSemaphore, permits: usize) -> bool {
+    task.introduce();
     let at_once = match permits {
-        1 => semaphore.acquire_one(),
-        _ => semaphore.try_acquire(permits),
+        1 => semaphore.take_one(),
+        _ => semaphore.try_take(permits as u64),
     };
-    let comes = || semaphore.answer_call();
+    let comes = || semaphore.answer_call(1);
     at_once
         || enter_or_come(task, semaphore, permits as u64, CALL, comes)
             .is_some_and(|answer| answer != CLOSED)
+}
+
+/// Acquires a permit for a task that is not cut.
+fn acquire_one(task: Stage<Task>, semaphore: Of<RawSemaphore>) {
+    assert!(acquire(task, &semaphore, 1), "a waiter that was not cut was refused");
+}
+
+/// Acquires a permit for a task that is not cut, and releases it.
+fn visit(task: Stage<Task>, semaphore: Of<RawSemaphore>) {
+    acquire_one(task, semaphore);
+    assert!(semaphore.release(1));
+}
+
+/// Asks for permits, and leaves the queue if there are not enough. Returns `true` if there were.
+fn acquire_at_first_poll(semaphore: &RawSemaphore, permits: u64) -> bool {
+    let waits = pin!(WaitFuture::new(semaphore, permits, Location::caller()));
+    waits.poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
 /// There are two permits. One task asks for both and may be cut, another asks for one. No permit is
 /// lost, and the second task is served.
 #[test]
 fn loom_permits_are_neither_lost_nor_made() {
-    explore(3, || {
-        let semaphore = Stage::new(RawSemaphore::new(2));
-        let (cut, other) = (Task::new(), Task::new());
-        let visit = move |task: Stage<Task>, permits: usize| {
-            task.introduce();
-            let got = acquire(task, &semaphore, permits);
-            assert!(!got || semaphore.release(permits));
-            got
-        };
-        let first = spawn(move || visit(cut, 2));
-        let second = spawn(move || visit(other, 1));
+    explore_with(3, (RawSemaphore::new, 2), |semaphore, [cut, other]| {
+        let first = spawn(move || {
+            assert!(!acquire(cut, &semaphore, 2) || semaphore.release(2));
+        });
+        let second = spawn(move || visit(other, semaphore));
         cut.interrupt();
         first.join().unwrap();
-        assert!(second.join().unwrap(), "a waiter that was not cut was refused");
-        assert_eq!(semaphore.free(), 2);
-        assert!(semaphore.state().is_empty(), "a waiter is left in the queue");
-        Task::end(cut);
-        Task::end(other);
-        // SAFETY: the threads of the model have ended, so no copy is used any more.
-        unsafe { semaphore.end() };
+        second.join().unwrap();
+        2
     });
 }
 
@@ -52,21 +70,12 @@ fn loom_permits_are_neither_lost_nor_made() {
 /// served, though no permits are given back.
 #[test]
 fn loom_a_waiter_that_leaves_the_queue_makes_way() {
-    explore(ALL, || {
-        let (semaphore, task) = (Stage::new(RawSemaphore::new(1)), Task::new());
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut first = Box::pin(WaitFuture::new(&*semaphore, 2, Location::caller()));
-        assert!(first.as_mut().poll(&mut cx).is_pending());
-        let second = spawn(move || {
-            task.introduce();
-            acquire(task, &semaphore, 1)
-        });
+    explore_with(ALL, (RawSemaphore::new, 1), |semaphore, [task]| {
+        let first = queued(&**semaphore, 2);
+        let second = spawn(move || acquire_one(task, semaphore));
         drop(first);
-        assert!(second.join().unwrap());
-        assert_eq!(semaphore.free(), 0);
-        Task::end(task);
-        // SAFETY: the threads of the model have ended, so no copy is used any more.
-        unsafe { semaphore.end() };
+        second.join().unwrap();
+        0
     });
 }
 
@@ -74,23 +83,11 @@ fn loom_a_waiter_that_leaves_the_queue_makes_way() {
 /// others, and a called waiter may find none.
 #[test]
 fn loom_barging_for_a_permit_loses_no_waiter() {
-    explore(3, || {
-        let semaphore = Stage::new(RawSemaphore::new(1));
-        let tasks = [Task::new(), Task::new(), Task::new()];
-        let visit = move |task: Stage<Task>| {
-            task.introduce();
-            assert!(acquire(task, &semaphore, 1), "a waiter that was not cut was refused");
-            assert!(semaphore.release(1));
-        };
-        let [one, two, three] = tasks;
-        let others = [spawn(move || visit(one)), spawn(move || visit(two))];
-        visit(three);
+    explore_with(3, (RawSemaphore::new, 1), |semaphore, [one, two, three]| {
+        let others = [one, two].map(|task| spawn(move || visit(task, semaphore)));
+        visit(three, semaphore);
         others.into_iter().for_each(|other| other.join().unwrap());
-        assert_eq!(semaphore.free(), 1);
-        assert!(semaphore.state().is_empty(), "a waiter is left in the queue");
-        tasks.into_iter().for_each(Task::end);
-        // SAFETY: the threads of the model have ended, so no copy is used any more.
-        unsafe { semaphore.end() };
+        1
     });
 }
 
@@ -98,122 +95,74 @@ fn loom_barging_for_a_permit_loses_no_waiter() {
 /// waiter gets the permit all the same.
 #[test]
 fn loom_a_failed_attempt_leaves_the_permit_to_the_waiter() {
-    explore(3, || {
-        let (semaphore, task) = (Stage::new(RawSemaphore::new(1)), Task::new());
-        assert!(semaphore.acquire_one());
-        let waits = spawn(move || {
-            task.introduce();
-            assert!(acquire(task, &semaphore, 1), "a waiter that was not cut was refused");
-            assert!(semaphore.release(1));
-        });
+    explore_with(3, (RawSemaphore::new, 1), |semaphore, [task]| {
+        assert!(semaphore.take_one());
+        let waits = spawn(move || visit(task, semaphore));
         let looks = spawn(move || {
-            assert!(!semaphore.acquire_one() || semaphore.release(1));
+            assert!(!semaphore.take_one() || semaphore.release(1));
         });
         assert!(semaphore.release(1));
         waits.join().unwrap();
         looks.join().unwrap();
-        assert_eq!(semaphore.free(), 1);
-        Task::end(task);
-        // SAFETY: the threads of the model have ended, so no copy is used any more.
-        unsafe { semaphore.end() };
+        1
     });
 }
 
 /// A called waiter gives up before it has come, and the next waiter is called.
 #[test]
 fn loom_a_called_waiter_that_gives_up_passes_the_call_on() {
-    explore(3, || {
-        let (semaphore, task) = (Stage::new(RawSemaphore::new(1)), Task::new());
-        assert!(semaphore.acquire_one());
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut gives_up = Box::pin(WaitFuture::new(&*semaphore, 1, Location::caller()));
-        assert!(gives_up.as_mut().poll(&mut cx).is_pending());
-        let waits = spawn(move || {
-            task.introduce();
-            assert!(acquire(task, &semaphore, 1), "a waiter that was not cut was refused");
-        });
+    explore_with(3, (RawSemaphore::new, 1), |semaphore, [task]| {
+        assert!(semaphore.take_one());
+        let gives_up = queued(&**semaphore, 1);
+        let waits = spawn(move || acquire_one(task, semaphore));
         assert!(semaphore.release(1));
         drop(gives_up);
         waits.join().unwrap();
-        assert_eq!(semaphore.free(), 0);
-        Task::end(task);
-        // SAFETY: the threads of the model have ended, so no copy is used any more.
-        unsafe { semaphore.end() };
+        0
     });
 }
 
-/// A semaphore, and a value that is written before permits are given back.
-struct Permitted {
-    semaphore: RawSemaphore,
-    value: Baton,
-}
-
-impl Permitted {
-    fn new(permits: usize) -> Stage<Permitted> {
-        Stage::new(Permitted { semaphore: RawSemaphore::new(permits), value: Baton::new() })
-    }
-
-    fn end(this: Stage<Permitted>, free: usize) {
-        assert_eq!(this.semaphore.free(), free);
-        assert!(this.semaphore.state().is_empty(), "a waiter is left in the queue");
-        // SAFETY: the threads of the model have ended, so no copy is used any more.
-        unsafe { this.end() };
-    }
-}
-
+/// A value is written before permits are given back.
 fn one_gives_and_two_take() {
-    let (permitted, one, other) = (Permitted::new(0), Task::new(), Task::new());
-    let take = move |task: Stage<Task>| {
-        task.introduce();
-        assert!(acquire(task, &permitted.semaphore, 1));
-        assert_eq!(permitted.value.read(), 1);
-    };
-    let taker = spawn(move || take(one));
-    let giver = spawn(move || {
-        permitted.value.write();
-        assert!(permitted.semaphore.release(2));
+    explore_with(2, (RawSemaphore::new, 0), |semaphore, [one, other]| {
+        let take = move |task: Stage<Task>| {
+            acquire_one(task, semaphore);
+            assert_eq!(semaphore.value.read(), 1);
+        };
+        let taker = spawn(move || take(one));
+        let giver = spawn(move || {
+            semaphore.value.write();
+            assert!(semaphore.release(2));
+        });
+        take(other);
+        taker.join().unwrap();
+        giver.join().unwrap();
+        0
     });
-    take(other);
-    taker.join().unwrap();
-    giver.join().unwrap();
-    Task::end(one);
-    Task::end(other);
-    Permitted::end(permitted, 0);
 }
 
-#[test]
-fn loom_a_release_is_seen_by_every_acquirer() {
-    explore(2, one_gives_and_two_take);
-}
+models! {
+    fn loom_a_release_is_seen_by_every_acquirer() = one_gives_and_two_take();
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_semaphore_without_order() {
-    plant("sync/raw_semaphore.rs", ORDERS);
-    explore(2, one_gives_and_two_take);
+    fn loom_negative_a_semaphore_without_order() = one_gives_and_two_take(),
+        without ORDERS in "sync/counted.rs", fails: "Causality violation";
 }
 
 /// A release sees a waiter in the queue, and then finds that the waiter has left. The next caller
 /// takes the permit without the queue's lock, and sees what was done before the release.
 #[test]
 fn loom_a_release_to_a_waiter_that_has_left_is_seen_by_the_next_caller() {
-    explore(ALL, || {
-        let permitted = Permitted::new(0);
+    explore_with(ALL, (RawSemaphore::new, 0), |semaphore, []| {
         let taker = spawn(move || {
-            let mut cx = Context::from_waker(Waker::noop());
-            let mut leaves = Box::pin(WaitFuture::new(&permitted.semaphore, 1, Location::caller()));
-            let entered = leaves.as_mut().poll(&mut cx).is_ready();
-            drop(leaves);
-            let took = entered || permitted.semaphore.try_acquire(1);
+            let took = acquire_at_first_poll(&semaphore, 1) || semaphore.try_take(1);
             if took {
-                assert_eq!(permitted.value.read(), 1);
+                assert_eq!(semaphore.value.read(), 1);
             }
             took
         });
-        permitted.value.write();
-        assert!(permitted.semaphore.release(1));
-        let took = taker.join().unwrap();
-        Permitted::end(permitted, usize::from(!took));
+        semaphore.value.write();
+        assert!(semaphore.release(1));
+        usize::from(!taker.join().unwrap())
     });
 }
 
@@ -221,39 +170,29 @@ fn loom_a_release_to_a_waiter_that_has_left_is_seen_by_the_next_caller() {
 /// is lost, and none is made.
 #[test]
 fn loom_a_permit_for_a_waiter_that_has_left_is_counted_once() {
-    explore(ALL, || {
-        let semaphore = Stage::new(RawSemaphore::new(1));
-        let taker = spawn(move || {
-            let mut cx = Context::from_waker(Waker::noop());
-            let mut leaves = Box::pin(WaitFuture::new(&*semaphore, 2, Location::caller()));
-            if leaves.as_mut().poll(&mut cx).is_ready() {
-                return 2;
-            }
-            drop(leaves);
-            usize::from(semaphore.try_acquire(1))
+    explore_with(ALL, (RawSemaphore::new, 1), |semaphore, []| {
+        let taker = spawn(move || match acquire_at_first_poll(&semaphore, 2) {
+            true => 2,
+            false => usize::from(semaphore.try_take(1)),
         });
         assert!(semaphore.release(1));
         // A grant to the dropped future has been given back by now.
-        let taken = taker.join().unwrap();
-        assert_eq!(semaphore.free() + taken, 2);
-        // SAFETY: the threads of the model have ended, so no copy is used any more.
-        unsafe { semaphore.end() };
+        2 - taker.join().unwrap()
     });
 }
 
 /// Closing a semaphore neither takes nor makes permits, whatever else happens meanwhile.
 #[test]
 fn loom_closing_a_semaphore_keeps_its_permits() {
-    explore(ALL, || {
-        let permitted = Permitted::new(1);
+    explore_with(ALL, (RawSemaphore::new, 1), |semaphore, []| {
         let visitor = spawn(move || {
-            let entered = permitted.semaphore.try_acquire(1);
-            assert!(!entered || permitted.semaphore.release(1));
+            let entered = semaphore.try_take(1);
+            assert!(!entered || semaphore.release(1));
         });
-        permitted.semaphore.close();
+        semaphore.close();
         visitor.join().unwrap();
-        assert!(permitted.semaphore.is_closed());
-        assert!(!permitted.semaphore.try_acquire(0));
-        Permitted::end(permitted, 1);
+        assert!(semaphore.is_closed());
+        assert!(!semaphore.try_take(0));
+        1
     });
 }

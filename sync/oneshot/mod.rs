@@ -1,21 +1,32 @@
 //! Channels for one value, from one sender to one receiver.
+//!
+//! The value is the content of a [slot](super::slot), which counts one value at most.
+//!
+//! ```text
+//!  OPEN --send------------------------> ENDED, with the value --recv--> ENDED, without
+//!   |                                                                     ^
+//!   +-- the sender goes, or the receiver closes the channel or goes ------+
+//! ```
+//!
+//! The channel leaves OPEN once, under the lock, and then calls all waiters: the receiver, which
+//! waits for the value, or the sender, which waits until the value is unwanted. The sender is used
+//! up by `send`, so for a sender an ENDED channel is one that accepts no value. No other receiver
+//! can come between a call and the receiver's look, because a receiver waits through an exclusive
+//! reference. The value is moved in and out under the lock, and dropped outside.
 
 #[cfg(all(test, loom))]
 mod models;
-mod state;
 
 use super::after;
 use super::channel::TryRecvError;
 use super::errors::WaitError;
+use super::future::future;
+use super::slot::{Cursor, Looking, Slot, called, receive, wait};
 use crate::runtime::is_cancelled;
 use crate::scheduler::wait::waiters::{WaitFuture, enter};
 use crate::task::outcome::{drop_all, resume_in_destructor};
-use state::{Closing, Receiving, Shared};
-use std::fmt;
 use std::panic::Location;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// Creates a channel for one value, such as the answer to a request.
@@ -34,21 +45,65 @@ use std::time::{Duration, Instant};
 /// assert_eq!(answer, Ok(42));
 /// ```
 pub fn oneshot<T>() -> (OneshotSender<T>, OneshotReceiver<T>) {
-    let shared = Arc::new(Shared::new());
-    (OneshotSender { shared: Arc::clone(&shared), used: false }, OneshotReceiver { shared })
+    let slot = Arc::new(Slot::new(None, 0));
+    (OneshotSender { slot: Arc::clone(&slot) }, OneshotReceiver { slot })
 }
 
 /// The sending end of a [`oneshot()`]. If it is dropped without having sent a value, the channel is
 /// closed.
 pub struct OneshotSender<T> {
-    shared: Arc<Shared<T>>,
-    /// `send` was called, so the drop need not close the channel.
-    used: bool,
+    slot: Arc<Slot<Option<T>>>,
 }
 
 /// The receiving end of a [`oneshot()`]. Dropping it closes the channel, and drops a value in it.
 pub struct OneshotReceiver<T> {
-    shared: Arc<Shared<T>>,
+    slot: Arc<Slot<Option<T>>>,
+}
+
+impl<T> Slot<Option<T>> {
+    /// Leaves OPEN, with this value if any. Returns the value if the channel is not OPEN.
+    fn finish(&self, value: Option<T>) -> Result<(), Option<T>> {
+        let mut state = self.lock();
+        if self.has_ended() {
+            return Err(value);
+        }
+        state.content = value;
+        self.publish(state);
+        Ok(())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.sent() > 0
+    }
+
+    /// Takes the value if it is there.
+    fn take(&self) -> Result<T, TryRecvError> {
+        let mut state = self.lock();
+        let value = state.content.take();
+        value.ok_or(if self.has_ended() { TryRecvError::Closed } else { TryRecvError::Empty })
+    }
+
+    /// The channel as its sender waits for its end.
+    fn ending(&self) -> Looking<'_, Option<T>> {
+        Looking { slot: self, passed: 0, what: "the end of a oneshot's receiver" }
+    }
+}
+
+/// The cursor of the receiver.
+struct Only;
+
+impl<T> Cursor<Option<T>> for Only {
+    type Value = T;
+
+    const WHAT: &'static str = "the value of a oneshot";
+
+    fn passed(&self) -> u64 {
+        0
+    }
+
+    fn next(&mut self, slot: &Slot<Option<T>>) -> Result<T, TryRecvError> {
+        slot.take()
+    }
 }
 
 impl<T> OneshotSender<T> {
@@ -59,11 +114,9 @@ impl<T> OneshotSender<T> {
     ///
     /// # Errors
     /// Returns `value` if the receiver is gone or has [closed](OneshotReceiver::close) the channel.
-    pub fn send(mut self, value: T) -> Result<(), T> {
-        let sent = self.shared.send(value);
-        // A refused value leaves nothing to close, either.
-        self.used = true;
-        sent
+    pub fn send(self, value: T) -> Result<(), T> {
+        let sent = self.slot.finish(Some(value));
+        sent.map_err(|refused| refused.expect("a refused value is returned"))
     }
 
     /// Returns whether the receiver is gone or has closed the channel, so that the value is
@@ -77,7 +130,7 @@ impl<T> OneshotSender<T> {
     /// assert_eq!(sender.send(1), Err(1));
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.shared.is_unwanted()
+        self.slot.has_ended()
     }
 
     /// Waits until the receiver is gone or has closed the channel.
@@ -110,7 +163,7 @@ impl<T> OneshotSender<T> {
     #[track_caller]
     fn closed_until(&self, until: Option<Instant>) -> Result<(), WaitError> {
         if is_cancelled() || !self.is_closed() {
-            enter(&Closing(&self.shared), 0, until).map_err(WaitError::of)?;
+            enter(&self.slot.ending(), 0, until).map_err(WaitError::of)?;
         }
         Ok(())
     }
@@ -119,7 +172,7 @@ impl<T> OneshotSender<T> {
     /// it is first polled.
     #[track_caller]
     pub fn closed_async(&self) -> OneshotClosed<'_, T> {
-        OneshotClosed { entering: WaitFuture::new(Closing(&self.shared), 0, Location::caller()) }
+        OneshotClosed { wait: WaitFuture::new(self.slot.ending(), 0, Location::caller()) }
     }
 }
 
@@ -139,7 +192,7 @@ impl<T> OneshotReceiver<T> {
     /// between tasks.
     #[track_caller]
     pub fn recv(&mut self) -> Result<T, WaitError> {
-        self.recv_until(None)
+        receive(&self.slot, &mut Only, None)
     }
 
     /// Like [`recv`](OneshotReceiver::recv), but waits for `time` at most. It may be called again
@@ -163,19 +216,7 @@ impl<T> OneshotReceiver<T> {
     /// Like `recv`.
     #[track_caller]
     pub fn recv_timeout(&mut self, time: Duration) -> Result<T, WaitError> {
-        self.recv_until(after(time))
-    }
-
-    #[track_caller]
-    fn recv_until(&mut self, until: Option<Instant>) -> Result<T, WaitError> {
-        let tried = if is_cancelled() { Err(TryRecvError::Empty) } else { self.shared.take() };
-        match tried {
-            Ok(value) => return Ok(value),
-            Err(TryRecvError::Closed) => return Err(WaitError::Closed),
-            Err(TryRecvError::Empty) => {}
-        }
-        enter(&Receiving(&self.shared), 0, until).map_err(WaitError::of)?;
-        self.shared.take().map_err(|_| WaitError::Closed)
+        receive(&self.slot, &mut Only, after(time))
     }
 
     /// Receives the value if it is there now.
@@ -186,15 +227,14 @@ impl<T> OneshotReceiver<T> {
     /// [`TryRecvError::Empty`] if it is not there yet, [`TryRecvError::Closed`] if it will not
     /// come.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        self.shared.take()
+        self.slot.take()
     }
 
     /// Like [`recv`](OneshotReceiver::recv), as a future for any executor. If it is dropped before
     /// it is ready, it has received nothing.
     #[track_caller]
     pub fn recv_async(&mut self) -> OneshotRecv<'_, T> {
-        let shared = &*self.shared;
-        OneshotRecv { shared, entering: WaitFuture::new(Receiving(shared), 0, Location::caller()) }
+        OneshotRecv { wait: wait(&self.slot, &Only, Location::caller()), slot: &self.slot }
     }
 
     /// Closes the channel: sending fails from now on, and a value that was sent can still be
@@ -209,98 +249,59 @@ impl<T> OneshotReceiver<T> {
     /// assert!(receiver.recv().is_err());
     /// ```
     pub fn close(&mut self) {
-        self.shared.close();
+        let _ = self.slot.finish(None);
     }
 }
 
 impl<T> Drop for OneshotSender<T> {
     fn drop(&mut self) {
-        if !self.used {
-            self.shared.drop_sender();
+        if !self.is_closed() {
+            let _ = self.slot.finish(None);
         }
     }
 }
 
 impl<T> Drop for OneshotReceiver<T> {
     fn drop(&mut self) {
-        self.shared.close();
+        self.close();
         // No later call can receive the value. It is dropped without the lock, after the waiters
         // have been woken.
-        if let Some(payload) = drop_all(self.shared.take()) {
+        if let Some(payload) = drop_all(self.slot.take()) {
             resume_in_destructor(payload);
         }
     }
 }
 
-fn debug<T>(name: &str, shared: &Shared<T>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let (senders, receivers) = shared.places();
-    f.debug_struct(name)
-        .field("sent", &shared.has_value())
-        .field("closed", &shared.is_unwanted())
-        .field("receiving", &receivers)
-        .field("waiting_for_close", &senders)
-        .finish()
+macro_rules! debug_ends {
+    ($($end:ident),*) => {$(
+        debug! {
+            impl<T> $end<T> as this {
+                sent: this.slot.lock().content.is_some(),
+                closed: this.slot.has_ended(),
+                waiting: this.slot.places(),
+            }
+        }
+    )*};
 }
 
-impl<T> fmt::Debug for OneshotSender<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug("OneshotSender", &self.shared, f)
+debug_ends!(OneshotSender, OneshotReceiver);
+
+future! {
+    /// The future of [`OneshotReceiver::recv_async`].
+    pub struct OneshotRecv<'a, T> {
+        wait: WaitFuture<Looking<'a, Option<T>>>,
+        slot: &'a Slot<Option<T>>,
     }
-}
-
-impl<T> fmt::Debug for OneshotReceiver<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        debug("OneshotReceiver", &self.shared, f)
-    }
-}
-
-/// The future of [`OneshotReceiver::recv_async`].
-#[must_use = "futures do nothing unless they are polled"]
-pub struct OneshotRecv<'a, T> {
-    shared: &'a Shared<T>,
-    entering: WaitFuture<Receiving<'a, T>>,
-}
-
-impl<T> Future for OneshotRecv<'_, T> {
     /// The only error is [`WaitError::Closed`].
     type Output = Result<T, WaitError>;
+    |this, _| called(this.slot, &mut Only)
+}
 
-    /// # Panics
-    /// If polled after it was ready.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, WaitError>> {
-        let shared = self.shared;
-        // SAFETY: `entering` is pinned together with `self`.
-        let entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
-        entering.poll(cx).map(|_| shared.take().map_err(|_| WaitError::Closed))
+future! {
+    /// The future of [`OneshotSender::closed_async`].
+    pub struct OneshotClosed<'a, T> {
+        wait: WaitFuture<Looking<'a, Option<T>>>,
     }
-}
-
-impl<T> fmt::Debug for OneshotRecv<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OneshotRecv").finish_non_exhaustive()
-    }
-}
-
-/// The future of [`OneshotSender::closed_async`].
-#[must_use = "futures do nothing unless they are polled"]
-pub struct OneshotClosed<'a, T> {
-    entering: WaitFuture<Closing<'a, T>>,
-}
-
-impl<T> Future for OneshotClosed<'_, T> {
     type Output = ();
-
-    /// # Panics
-    /// If polled after it was ready.
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // SAFETY: `entering` is pinned together with `self`.
-        let entering = unsafe { self.map_unchecked_mut(|this| &mut this.entering) };
-        entering.poll(cx).map(|_| ())
-    }
-}
-
-impl<T> fmt::Debug for OneshotClosed<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OneshotClosed").finish_non_exhaustive()
-    }
+    |this, _| ()
 }

@@ -1,25 +1,101 @@
 //! Watches: channels that keep only the last value.
+//!
+//! The value is the content of a [slot](super::slot).
+//!
+//! # Versions
+//!
+//! Values are numbered from 1, by the slot's count. A receiver has the number of the last value
+//! that it has **seen**, and waits until there is a greater one. So it sees only the latest value,
+//! however many there were, and each value at most once. The number is written by the call that
+//! returns the value.
+//!
+//! # Snapshots
+//!
+//! A value lies in an [`Arc`], which is replaced under the lock and handed out as it is. No lock is
+//! held while a caller looks at a value, however long that takes, and no foreign code (the closures
+//! of users, the destructor and the `clone` of a value) runs under one. A modification is made to a
+//! copy, which replaces the value unless another one has come meanwhile. In that case the
+//! modification is repeated with the new value.
 
-mod futures;
 #[cfg(all(test, loom))]
 mod models;
-mod state;
-
-pub use futures::WatchChanged;
 
 use super::after;
 use super::channel::TryRecvError;
 use super::errors::WaitError;
+use super::future::future;
 use super::holder::Holder;
+use super::slot::{Cursor, Looking, Slot, called, receive, wait};
 use crate::retire::nesting::Pin;
-use crate::runtime::is_cancelled;
-use crate::scheduler::wait::waiters::enter;
+use crate::scheduler::wait::waiters::WaitFuture;
 use crate::shim::time::now;
-use state::{Changing, NOTHING, Numbered, Shared};
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// The number of a receiver that has seen nothing.
+const NOTHING: u64 = 0;
+
+struct Latest<T> {
+    value: Arc<T>,
+    /// The holder that has sent the value.
+    writer: Holder,
+}
+
+/// Why a value was not sent: there is a newer one than the one that it was made from.
+struct Outrun {
+    /// The holder that has sent the newer value.
+    by: Holder,
+}
+
+impl<T> Slot<Latest<T>> {
+    fn of(value: T, writer: Holder) -> Slot<Latest<T>> {
+        Slot::new(Latest { value: Arc::new(value), writer }, NOTHING + 1)
+    }
+
+    /// Returns the last value, and its number.
+    fn latest(&self) -> (Arc<T>, u64) {
+        let state = self.lock();
+        (Arc::clone(&state.content.value), self.sent())
+    }
+
+    /// Replaces the value. If `from` is given, replaces only the value with that number.
+    fn replace(&self, value: Arc<T>, from: Option<u64>, writer: Holder) -> Result<(), Outrun> {
+        let mut state = self.lock();
+        // MUTANT(watched.outrun): false
+        if from.is_some_and(|from| from != self.sent()) {
+            let by = state.content.writer;
+            drop(state);
+            return Err(Outrun { by });
+        }
+        let before = std::mem::replace(&mut state.content, Latest { value, writer });
+        self.publish(state);
+        // This may be the last reference, so it is dropped without the lock.
+        drop(before);
+        Ok(())
+    }
+}
+
+/// The number of the last value that a receiver has seen.
+impl<T> Cursor<Latest<T>> for u64 {
+    type Value = Arc<T>;
+
+    const WHAT: &'static str = "a change of a watched value";
+
+    fn passed(&self) -> u64 {
+        *self
+    }
+
+    fn next(&mut self, slot: &Slot<Latest<T>>) -> Result<Arc<T>, TryRecvError> {
+        let state = slot.lock();
+        if slot.sent() > *self {
+            *self = slot.sent();
+            return Ok(Arc::clone(&state.content.value));
+        }
+        Err(if state.senders == 0 { TryRecvError::Closed } else { TryRecvError::Empty })
+    }
+}
 
 /// Creates a channel for a value that changes and is watched: a configuration, a state, a progress.
 ///
@@ -42,19 +118,19 @@ use std::time::{Duration, Instant};
 /// assert!(seen == 2 || seen == 3);
 /// ```
 pub fn watch<T>(initial: T) -> (WatchSender<T>, WatchReceiver<T>) {
-    let shared = Arc::new(Shared::new(initial, Holder::current().0));
-    let receiver = WatchReceiver { seen: shared.version(), shared: Arc::clone(&shared) };
-    (WatchSender { shared }, receiver)
+    let slot = Arc::new(Slot::of(initial, Holder::current().0));
+    let receiver = WatchReceiver { seen: slot.sent(), slot: Arc::clone(&slot) };
+    (WatchSender { slot }, receiver)
 }
 
 /// The sending end of a [`watch()`]. It may be cloned; dropping the last clone closes the channel.
 pub struct WatchSender<T> {
-    shared: Arc<Shared<T>>,
+    slot: Arc<Slot<Latest<T>>>,
 }
 
 /// The receiving end of a [`watch()`]. A clone has seen what the original has seen.
 pub struct WatchReceiver<T> {
-    shared: Arc<Shared<T>>,
+    slot: Arc<Slot<Latest<T>>>,
     /// The number of the last value that this receiver has seen.
     seen: u64,
 }
@@ -67,7 +143,7 @@ impl<T> WatchSender<T> {
     /// unless there is a snapshot of it.
     pub fn send(&self, value: T) {
         let writer = Holder::current().0;
-        let sent = self.shared.replace(Arc::new(value), None, writer);
+        let sent = self.slot.replace(Arc::new(value), None, writer);
         debug_assert!(sent.is_ok(), "an unconditional send was refused");
     }
 
@@ -122,13 +198,13 @@ impl<T> WatchSender<T> {
         let _pin = Pin::innermost();
         let me = Holder::current().0;
         loop {
-            let (latest, version) = self.shared.latest();
+            let (latest, version) = self.slot.latest();
             let mut value = T::clone(&latest);
             drop(latest);
             if !f(&mut value) {
                 return false;
             }
-            match self.shared.replace(Arc::new(value), Some(version), me) {
+            match self.slot.replace(Arc::new(value), Some(version), me) {
                 Ok(()) => return true,
                 // No other code runs in the name of the caller, so `f` has sent.
                 Err(outrun) => assert!(
@@ -142,13 +218,13 @@ impl<T> WatchSender<T> {
 
     /// Creates a receiver that has seen the last value.
     pub fn subscribe(&self) -> WatchReceiver<T> {
-        self.shared.add_receiver();
-        WatchReceiver { seen: self.shared.version(), shared: Arc::clone(&self.shared) }
+        self.slot.lock().receivers += 1;
+        WatchReceiver { seen: self.slot.sent(), slot: Arc::clone(&self.slot) }
     }
 
     /// Returns the number of receivers.
     pub fn receivers(&self) -> usize {
-        self.shared.receivers()
+        self.slot.receivers()
     }
 }
 
@@ -157,14 +233,14 @@ impl<T> WatchReceiver<T> {
     ///
     /// Does not suspend. Costs a lock acquisition.
     pub fn see(&mut self) -> Arc<T> {
-        let (value, version) = self.shared.latest();
-        self.seen = version;
+        let (value, number) = self.slot.latest();
+        self.seen = number;
         value
     }
 
     /// Returns whether there is a value that has not been seen. Costs a load.
     pub fn has_changed(&self) -> bool {
-        self.shared.version() > self.seen
+        self.slot.sent() > self.seen
     }
 
     /// Waits for a value that has not been seen, and marks it as seen.
@@ -191,7 +267,7 @@ impl<T> WatchReceiver<T> {
     /// between tasks.
     #[track_caller]
     pub fn changed(&mut self) -> Result<Arc<T>, WaitError> {
-        self.changed_until(None)
+        receive(&self.slot, &mut self.seen, None)
     }
 
     /// Like [`changed`](WatchReceiver::changed), but waits for `time` at most.
@@ -203,34 +279,14 @@ impl<T> WatchReceiver<T> {
     /// Like `changed`.
     #[track_caller]
     pub fn changed_timeout(&mut self, time: Duration) -> Result<Arc<T>, WaitError> {
-        self.changed_until(after(time))
-    }
-
-    #[track_caller]
-    fn changed_until(&mut self, until: Option<Instant>) -> Result<Arc<T>, WaitError> {
-        let (value, version) = self.newer(self.seen, until)?;
-        self.seen = version;
-        Ok(value)
-    }
-
-    /// Waits for a value that is newer than `seen`.
-    #[track_caller]
-    fn newer(&self, seen: u64, until: Option<Instant>) -> Result<Numbered<T>, WaitError> {
-        let tried = if is_cancelled() { Err(TryRecvError::Empty) } else { self.shared.newer(seen) };
-        match tried {
-            Ok(newer) => return Ok(newer),
-            Err(TryRecvError::Closed) => return Err(WaitError::Closed),
-            Err(TryRecvError::Empty) => {}
-        }
-        enter(&Changing { shared: &self.shared, seen }, 0, until).map_err(WaitError::of)?;
-        self.shared.newer(seen).map_err(|_| WaitError::Closed)
+        receive(&self.slot, &mut self.seen, after(time))
     }
 
     /// Like [`changed`](WatchReceiver::changed), as a future for any executor. If it is dropped
     /// before it is ready, it has seen nothing.
     #[track_caller]
     pub fn changed_async(&mut self) -> WatchChanged<'_, T> {
-        WatchChanged::new(&self.shared, &mut self.seen)
+        changed(&self.slot, &mut self.seen, Location::caller())
     }
 
     /// Waits until `so` returns `true` for the last value, and marks that value as seen.
@@ -275,16 +331,15 @@ impl<T> WatchReceiver<T> {
     ) -> Result<Arc<T>, WaitError> {
         let mut judged = NOTHING;
         loop {
-            let (value, version) = self.newer(judged, until)?;
+            let value = receive(&*self.slot, &mut judged, until)?;
             if so(&value) {
-                self.seen = version;
+                self.seen = judged;
                 return Ok(value);
             }
             // If each look finds a new value, no wait begins that could time out.
             if until.is_some_and(|until| now() >= until) {
                 return Err(WaitError::TimedOut);
             }
-            judged = version;
         }
     }
 
@@ -293,10 +348,28 @@ impl<T> WatchReceiver<T> {
     #[track_caller]
     pub fn wait_for_async(
         &mut self,
-        so: impl FnMut(&T) -> bool,
+        mut so: impl FnMut(&T) -> bool,
     ) -> impl Future<Output = Result<Arc<T>, WaitError>> {
-        futures::wait_for(&self.shared, &mut self.seen, Location::caller(), so)
+        let place = Location::caller();
+        async move {
+            let mut judged = NOTHING;
+            loop {
+                let value = changed(&self.slot, &mut judged, place).await?;
+                if so(&value) {
+                    self.seen = judged;
+                    return Ok(value);
+                }
+            }
+        }
     }
+}
+
+fn changed<'a, T>(
+    slot: &'a Slot<Latest<T>>,
+    seen: &'a mut u64,
+    place: &'static Location<'static>,
+) -> WatchChanged<'a, T> {
+    WatchChanged { wait: wait(slot, seen, place), slot, seen }
 }
 
 macro_rules! end {
@@ -306,7 +379,7 @@ macro_rules! end {
             ///
             /// Does not suspend. Costs a lock acquisition.
             pub fn latest(&self) -> Arc<T> {
-                self.shared.latest().0
+                self.slot.latest().0
             }
 
             /// Calls `f` with the last value. No lock is held meanwhile.
@@ -323,13 +396,11 @@ macro_rules! end {
             }
         }
 
-        impl<T: fmt::Debug> fmt::Debug for $end<T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.debug_struct(stringify!($end))
-                    .field("value", &self.latest())
-                    .field("closed", &self.shared.is_closed())
-                    .field("waiting", &self.shared.places())
-                    .finish()
+        debug! {
+            impl<T: fmt::Debug> $end<T> as this {
+                value: this.latest(),
+                closed: this.slot.is_closed(),
+                waiting: this.slot.places(),
             }
         }
     };
@@ -341,32 +412,44 @@ end!(WatchReceiver);
 impl<T> WatchReceiver<T> {
     /// Returns whether all senders are gone. The last value stays available then.
     pub fn is_closed(&self) -> bool {
-        self.shared.is_closed()
+        self.slot.is_closed()
     }
 }
 
 impl<T> Clone for WatchSender<T> {
     fn clone(&self) -> WatchSender<T> {
-        self.shared.add_sender();
-        WatchSender { shared: Arc::clone(&self.shared) }
+        self.slot.add_sender();
+        WatchSender { slot: Arc::clone(&self.slot) }
     }
 }
 
 impl<T> Clone for WatchReceiver<T> {
     fn clone(&self) -> WatchReceiver<T> {
-        self.shared.add_receiver();
-        WatchReceiver { shared: Arc::clone(&self.shared), seen: self.seen }
+        self.slot.lock().receivers += 1;
+        WatchReceiver { slot: Arc::clone(&self.slot), seen: self.seen }
     }
 }
 
 impl<T> Drop for WatchSender<T> {
     fn drop(&mut self) {
-        self.shared.drop_sender();
+        self.slot.drop_sender();
     }
 }
 
 impl<T> Drop for WatchReceiver<T> {
     fn drop(&mut self) {
-        self.shared.drop_receiver();
+        self.slot.lock().receivers -= 1;
     }
+}
+
+future! {
+    /// The future of [`WatchReceiver::changed_async`].
+    pub struct WatchChanged<'a, T> {
+        wait: WaitFuture<Looking<'a, Latest<T>>>,
+        slot: &'a Slot<Latest<T>>,
+        seen: &'a mut u64,
+    }
+    /// The only error is [`WaitError::Closed`].
+    type Output = Result<Arc<T>, WaitError>;
+    |this, _| called(this.slot, this.seen)
 }

@@ -1,6 +1,6 @@
 //! The hooks in the list of a node: see the module above.
 
-use super::{Children, HookLink, List};
+use super::{Children, HookLink, List, Member};
 use crate::shim::MutexGuard;
 use crate::shim::atomic::Ordering;
 use crate::task::words::tree::Node;
@@ -17,15 +17,15 @@ pub(crate) enum Hang<C> {
 }
 
 /// Hooks that were taken out of their list, as a linked list, the last one first.
-pub(crate) struct Unhooked(*const HookLink);
+pub(crate) struct Unhooked(Option<NonNull<HookLink>>);
 
 impl Iterator for Unhooked {
     type Item = NonNull<HookLink>;
 
     fn next(&mut self) -> Option<NonNull<HookLink>> {
-        let place = NonNull::new(self.0.cast_mut())?;
+        let place = self.0?;
         // SAFETY: the references that the list had keep the hooks alive; they are the caller's now.
-        self.0 = unsafe { place.as_ref() }.next.get();
+        self.0 = unsafe { place.as_ref() }.next.get().map(|next| next.0);
         Some(place)
     }
 }
@@ -87,10 +87,10 @@ impl Children {
             return Hang::Cancelled(told(node));
         }
         // SAFETY: the caller keeps the hook alive.
-        unsafe { hook.as_ref() }.hangs.set(true);
+        unsafe { hook.as_ref() }.is_hook.set(true);
         let first = list.first;
         // SAFETY: the hook is in no list, and is taken out before its memory is reused.
-        unsafe { list.insert(hook.as_ptr(), first) };
+        unsafe { list.insert(hook, first) };
         list.node = node;
         list.handles += 1;
         Hang::Hung
@@ -122,27 +122,22 @@ impl Children {
         self.has_children.store(true, Ordering::Relaxed);
     }
 
-    /// Takes a hook out of the list, and calls `look` with its node. Returns `None` if another
-    /// thread was faster.
+    /// Takes a hook out of the list, and calls `look` with its node. Returns `None` if the end of
+    /// the node was faster.
     ///
     /// # Safety
-    /// The hook was hung on this list, and the caller has a handle.
+    /// The hook was hung on this list, and this was not called for it before. The caller has a
+    /// handle.
     pub(crate) unsafe fn unhook<R>(
         &self,
         hook: NonNull<HookLink>,
         look: impl FnOnce(&Node) -> R,
     ) -> Option<R> {
         let mut list = self.lock();
-        // SAFETY: the caller keeps the hook alive.
-        // MUTANT(children.unhook.once): false
-        if !unsafe { hook.as_ref() }.hangs.replace(false) {
-            return None;
-        }
-        // SAFETY: `hangs` was set, so the hook is in this list.
-        unsafe { list.remove(hook.as_ptr()) };
-        // SAFETY: `node` was written when the hook was hung, and the node does not end before its
-        // hooks are taken out.
-        Some(look(unsafe { &*list.node }))
+        // As long as the list has a node, the hook is in the list.
+        let looked = list.node().map(look)?;
+        list.remove(Member(hook));
+        Some(looked)
     }
 
     /// Takes out all hooks of a node that ends. Under the lock, calls `decide` once, and `told`
@@ -159,21 +154,18 @@ impl Children {
         // MUTANT(children.unhook.over): skip
         list.node = ptr::null();
         let outcome = decide();
-        let mut taken: *const HookLink = ptr::null();
+        let mut taken = None;
         let mut at = list.first;
-        // SAFETY: members of the list are alive.
-        while let Some(place) = unsafe { at.as_ref() } {
-            let next = place.next.get();
-            if place.hangs.replace(false) {
-                // SAFETY: `hangs` was set, so the hook is in this list.
-                unsafe { list.remove(at) };
+        while let Some(place) = at {
+            at = place.next.get();
+            if place.is_hook.get() {
+                list.remove(place);
                 place.next.set(taken);
-                taken = at;
-                told(NonNull::new(at.cast_mut()).expect("a link is not null"), &outcome);
+                taken = Some(place);
+                told(place.0, &outcome);
             }
-            at = next;
         }
-        Unhooked(taken)
+        Unhooked(taken.map(|place| place.0))
     }
 
     /// Returns whether something may hang in the list. For the thread that ends the node, or runs

@@ -76,13 +76,16 @@
 //! tasks whose waits it has interrupted are queued, so none of them runs into the lock.
 
 mod hooks;
+mod reference;
 
 pub(crate) use hooks::Hang;
+pub(crate) use reference::ChildrenRef;
 
 use crate::shim::atomic::{AtomicBool, AtomicPtr, Ordering};
 use crate::shim::{Cell, Mutex, MutexGuard, load_in_total_order};
 use crate::task::cold::ColdData;
 use crate::task::words::tree::{Cancel, Node, NodeKind};
+use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::PoisonError;
 
@@ -108,7 +111,7 @@ pub(crate) struct Children {
     /// parent's list.
     gone: Cell<bool>,
     /// The next list that the walk visits. Used by the walk alone.
-    todo: Cell<*const Children>,
+    todo: Cell<Option<ToVisit>>,
     /// The parent's list. Written once, by the thread that links the node.
     parent: AtomicPtr<Children>,
     /// The cold data around this list, as a pointer to the whole allocation. Written together with
@@ -120,28 +123,48 @@ pub(crate) struct Children {
 
 /// A place in a list, whose lock guards it.
 pub(crate) struct HookLink {
-    next: Cell<*const HookLink>,
-    previous: Cell<*const HookLink>,
+    next: Cell<Option<Member>>,
+    previous: Cell<Option<Member>>,
     /// The child. Null in a hook, and in the mark that a walk leaves at its place.
     node: Cell<*const Node>,
-    /// Whether a hook is in a list. Not used for children.
-    hangs: Cell<bool>,
+    /// Set in a hook when it enters a list.
+    is_hook: Cell<bool>,
 }
 
 impl HookLink {
     pub(crate) fn new() -> HookLink {
-        let null = || Cell::new(ptr::null());
         HookLink {
-            next: null(),
-            previous: null(),
+            next: Cell::new(None),
+            previous: Cell::new(None),
             node: Cell::new(ptr::null()),
-            hangs: Cell::new(false),
+            is_hook: Cell::new(false),
         }
+    }
+
+    /// Returns the child in this place. Called under the lock of its list.
+    fn node(&self) -> Option<&Node> {
+        // SAFETY: a node is unlinked under the lock, which is held, before it ends.
+        unsafe { self.node.get().as_ref() }
+    }
+}
+
+/// A link that is in a list. Used only by a thread that has the lock of that list, which members
+/// leave under the same lock.
+#[derive(Clone, Copy)]
+struct Member(NonNull<HookLink>);
+
+impl Deref for Member {
+    type Target = HookLink;
+
+    fn deref(&self) -> &HookLink {
+        // SAFETY: the link was inserted by `List::insert`, so it is alive until it is removed, and
+        // this thread has the lock, without which it is not removed.
+        unsafe { self.0.as_ref() }
     }
 }
 
 struct List {
-    first: *const HookLink,
+    first: Option<Member>,
     /// The node of the list, for threads that have only the list. Null if there are no such
     /// threads, or the node has ended.
     node: *const Node,
@@ -163,7 +186,7 @@ impl Children {
         Children {
             place: HookLink::new(),
             list: Mutex::new(List {
-                first: ptr::null(),
+                first: None,
                 node: ptr::null(),
                 handles: 0,
                 over: false,
@@ -172,7 +195,7 @@ impl Children {
             has_children: AtomicBool::new(false),
             walked: Cell::new(false),
             gone: Cell::new(false),
-            todo: Cell::new(ptr::null()),
+            todo: Cell::new(None),
             parent: AtomicPtr::new(ptr::null_mut()),
             whole: AtomicPtr::new(ptr::null_mut()),
             origin: AtomicPtr::new(ptr::null_mut()),
@@ -201,14 +224,14 @@ impl Children {
 
     #[cfg(all(test, loom))]
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().first.is_null()
+        self.lock().first.is_none()
     }
 
     /// Returns whether a walk is on its way to members of the list.
     #[cfg(all(test, loom))]
     pub(crate) fn is_awaited(&self) -> bool {
         let list = self.lock();
-        self.walked.get() && !list.first.is_null()
+        self.walked.get() && list.first.is_some()
     }
 
     /// Frees the cold data around this list, or leaves that to the walk that is on its way here.
@@ -251,41 +274,29 @@ impl Children {
 
     /// Adds a handle, which keeps this list alive, but not the node. The node is linked, and the
     /// caller runs in it.
-    pub(crate) fn add_handle_of(&self, node: &Node) {
+    fn add_handle_of(&self, node: &Node) {
         let mut list = self.lock();
         list.node = node;
         list.handles += 1;
     }
 
-    pub(crate) fn add_handle(&self) {
-        self.lock().handles += 1;
-    }
-
-    /// Gives up a handle.
-    ///
-    /// # Safety
-    /// The handle is the caller's, and the caller does not use the list afterwards.
-    pub(crate) unsafe fn release_handle(this: NonNull<Children>) {
-        // SAFETY: the handle keeps the list alive.
-        let children = unsafe { this.as_ref() };
-        let mut list = children.lock();
-        list.handles -= 1;
-        // MUTANT(children.handle.last): with list.deserted && !children.walked.get()
-        if list.deserted && list.handles == 0 && !children.walked.get() {
-            let whole = children.whole.load(Ordering::Relaxed);
-            drop(list);
-            // SAFETY: the end of the node has left the memory to the last of handles and walk,
-            // which this is.
-            unsafe { Children::free(whole) };
-        }
-    }
-
     /// Calls `f` with the node, unless it has ended. The node does not end during the call. For a
     /// handle.
     pub(crate) fn with_node<R>(&self, f: impl FnOnce(&Node) -> R) -> Option<R> {
-        let list = self.lock();
-        // SAFETY: cleared under this lock before the node ends.
-        unsafe { list.node.as_ref() }.map(f)
+        self.lock().node().map(f)
+    }
+
+    /// Returns the list that the node is linked into. Called by the thread that runs in the node,
+    /// which is linked, or ends it.
+    fn parent(&self) -> &Children {
+        // SAFETY: the pointer was written when the node was linked, and the parent ends after it.
+        unsafe { &*self.parent.load(Ordering::Relaxed) }
+    }
+
+    /// Returns the place of the node in its parent's list, as a pointer to the whole allocation.
+    fn as_link(&self) -> NonNull<HookLink> {
+        let whole = NonNull::new(self.whole.load(Ordering::Relaxed));
+        whole.expect("a linked node has cold data").cast()
     }
 
     /// # Safety
@@ -299,39 +310,38 @@ impl Children {
 }
 
 impl List {
+    /// Returns the node of the list, for a thread that has only the list.
+    fn node(&self) -> Option<&Node> {
+        // SAFETY: cleared under the lock, which is held, before the node ends.
+        unsafe { self.node.as_ref() }
+    }
+
     /// Inserts a link before a member of the list, or into an empty list.
     ///
     /// # Safety
-    /// `place` is in no list, and is taken out before its memory is reused.
-    unsafe fn insert(&mut self, place: *const HookLink, before: *const HookLink) {
-        // SAFETY: members of the list are alive, and this thread has the lock.
-        let next = unsafe { before.as_ref() };
-        let previous = next.map_or(ptr::null(), |next| next.previous.get());
-        // SAFETY: the caller keeps `place` alive.
-        let links = unsafe { &*place };
-        links.next.set(before);
-        links.previous.set(previous);
-        if let Some(next) = next {
-            next.previous.set(place);
+    /// `place` is alive and in no list, and is taken out before its memory is reused.
+    unsafe fn insert(&mut self, place: NonNull<HookLink>, before: Option<Member>) -> Member {
+        let place = Member(place);
+        let previous = before.and_then(|next| next.previous.get());
+        place.next.set(before);
+        place.previous.set(previous);
+        if let Some(next) = before {
+            next.previous.set(Some(place));
         }
-        // SAFETY: members of the list are alive.
-        match unsafe { previous.as_ref() } {
-            Some(previous) => previous.next.set(place),
-            None => self.first = place,
+        match previous {
+            Some(previous) => previous.next.set(Some(place)),
+            None => self.first = Some(place),
         }
+        place
     }
 
-    /// # Safety
-    /// `place` is in this list.
-    unsafe fn remove(&mut self, place: *const HookLink) {
-        // SAFETY: members of the list are alive, and this thread has the lock.
-        let (next, previous) = unsafe { ((*place).next.get(), (*place).previous.get()) };
-        // SAFETY: members of the list are alive.
-        if let Some(next) = unsafe { next.as_ref() } {
+    /// Takes a member out of this list.
+    fn remove(&mut self, place: Member) {
+        let (next, previous) = (place.next.get(), place.previous.get());
+        if let Some(next) = next {
             next.previous.set(previous);
         }
-        // SAFETY: members of the list are alive.
-        match unsafe { previous.as_ref() } {
+        match previous {
             Some(previous) => previous.next.set(next),
             None => self.first = next,
         }
@@ -410,9 +420,8 @@ fn link_to(
         mine.set_origin(origin_of(node));
     }
     let first = list.first;
-    // SAFETY: the node is not linked, and is unlinked when it ends. The pointer is that to the
-    // whole allocation.
-    unsafe { list.insert(whole.cast_const().cast(), first) };
+    // SAFETY: the node is not linked, and is unlinked when it ends.
+    unsafe { list.insert(mine.as_link(), first) };
     let mut marked = false;
     // MUTANT(children.link.look): false
     if parent.word().is_cancelled_in_total_order() {
@@ -450,8 +459,7 @@ pub(crate) fn origin_of(node: &Node) -> *const Node {
 /// Calls `f` while no walk can mark `node`, which is linked, and in which the caller runs.
 pub(crate) fn between_walks<R>(node: &Node, f: impl FnOnce() -> R) -> R {
     let cold = node.cold().expect("a linked node has cold data");
-    // SAFETY: the parent has not ended.
-    let theirs = unsafe { &*cold.children().parent.load(Ordering::Relaxed) };
+    let theirs = cold.children().parent();
     // MUTANT(children.between_walks): first return f()
     let _list = theirs.lock();
     f()
@@ -463,11 +471,9 @@ pub(crate) fn between_walks<R>(node: &Node, f: impl FnOnce() -> R) -> R {
 pub(crate) fn unlink(node: &Node) {
     let cold = node.cold().expect("a linked node has cold data");
     let mine = cold.children();
-    // SAFETY: the parent has not ended.
-    let theirs = unsafe { &*mine.parent.load(Ordering::Relaxed) };
-    let mut list = theirs.lock();
-    // SAFETY: it is linked.
-    unsafe { list.remove(mine.whole.load(Ordering::Relaxed).cast_const().cast()) };
+    let mut list = mine.parent().lock();
+    // The node is linked, and its link has been a member of this list since.
+    list.remove(Member(mine.as_link()));
     node.set_linked(false);
     mine.gone.set(true);
 }
@@ -494,65 +500,68 @@ pub(crate) unsafe fn walk<'a>(
     mut reached: impl FnMut(Reached<'_>),
     mut rest: impl FnMut(),
 ) {
-    let mut todo: *const Children = ptr::null();
+    let mut todo = None;
     for children in tops {
         if children.has_children() {
             children.todo.set(todo);
-            todo = children;
+            todo = Some(ToVisit(NonNull::from(children)));
         }
     }
-    // SAFETY: a list that the walk has announced, or was given, is not freed before its visit.
-    while let Some(children) = unsafe { todo.as_ref() } {
+    while let Some(children) = todo {
         todo = children.todo.get();
-        // SAFETY: a list that the walk has announced, or was given, is not freed before its visit.
-        unsafe { visit(children, origin, &mut todo, &mut reached, &mut rest) };
+        visit(children, origin, &mut todo, &mut reached, &mut rest);
+    }
+}
+
+/// A list that a walk has announced, or was given, and has not visited yet.
+#[derive(Clone, Copy)]
+struct ToVisit(NonNull<Children>);
+
+impl Deref for ToVisit {
+    type Target = Children;
+
+    fn deref(&self) -> &Children {
+        // SAFETY: the walk was given the list for the whole call, or has announced its visit by
+        // `walked`, so the list is not freed before the visit ends.
+        unsafe { self.0.as_ref() }
     }
 }
 
 /// Marks the children in one list. Lists of children that have children are put on `todo`.
-///
-/// # Safety
-/// The list is not freed before the walk has visited it.
-unsafe fn visit(
-    children: &Children,
+fn visit(
+    children: ToVisit,
     origin: *const Node,
-    todo: &mut *const Children,
+    todo: &mut Option<ToVisit>,
     reached: &mut impl FnMut(Reached<'_>),
     rest: &mut impl FnMut(),
 ) {
     let mut list = children.lock();
     let mut at = list.first;
     let mut left = BATCH;
-    // SAFETY: members of the list do not end while this thread has its lock.
-    while let Some(place) = unsafe { at.as_ref() } {
+    while let Some(place) = at {
         if left == 0 {
             let here = HookLink::new();
             // SAFETY: the mark is in no list, and is taken out below.
-            unsafe { list.insert(&raw const here, at) };
+            let mark = unsafe { list.insert(NonNull::from(&here), at) };
             drop(list);
             rest();
             list = children.lock();
-            at = here.next.get();
-            // SAFETY: the mark was inserted above, and only this walk takes it out.
-            unsafe { list.remove(&raw const here) };
+            at = mark.next.get();
+            list.remove(mark);
             left = BATCH;
             continue;
         }
-        let this = at;
         at = place.next.get();
         left -= 1;
-        if place.hangs.get() {
-            // SAFETY: `node` was written when the hook was hung, and the node does not end before
-            // its hooks are taken out under this lock.
-            let node = unsafe { &*list.node };
-            reached(Reached::Hook(NonNull::from(place), node));
+        if place.is_hook.get() {
+            let node = list.node().expect("a node with hooks has not ended");
+            reached(Reached::Hook(place.0, node));
             continue;
         }
-        // SAFETY: the link of a node is the start of its list of children, and no other walk has
-        // left a mark in this list.
-        let child = unsafe { &*this.cast::<Children>() };
-        // SAFETY: members of the list do not end while this thread has its lock.
-        let node = unsafe { &*place.node.get() };
+        let node = place.node().expect("no other walk has left a mark in this list");
+        // SAFETY: the link of a node is the start of its list of children, to all of which the
+        // pointer may be followed. The node does not end while this thread has the lock.
+        let child = unsafe { place.0.cast::<Children>().as_ref() };
         if !node.word().is_marked() {
             reached(Reached::Soon(node));
             child.set_origin(origin);
@@ -563,7 +572,7 @@ unsafe fn visit(
                 // MUTANT(children.walk.announce): skip
                 child.walked.set(true);
                 child.todo.set(*todo);
-                *todo = child;
+                *todo = Some(ToVisit(place.0.cast()));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! An attachment: two threads attach a value at the same time.
 
-use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
+use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, models};
 use crate::shim::thread::spawn;
 use crate::task::attachment::Attachment;
 use std::sync::Arc;
@@ -25,18 +25,11 @@ fn two_attach() {
     };
     let other = spawn(move || attach(1));
     assert_eq!(attach(2), other.join().unwrap(), "the two threads see different values");
-    // SAFETY: the thread has ended.
-    unsafe { place.end() };
 }
 
-#[test]
-fn loom_the_first_attached_value_stays() {
-    explore(ALL, two_attach);
-}
+models! {
+    fn loom_the_first_attached_value_stays() = explore(ALL, two_attach);
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_an_attachment_without_order() {
-    plant("task/attachment.rs", ORDERS);
-    explore(ALL, two_attach);
+    fn loom_negative_an_attachment_without_order() = explore(ALL, two_attach),
+        without ORDERS in "task/attachment.rs", fails: "Causality violation";
 }

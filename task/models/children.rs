@@ -1,11 +1,9 @@
 //! The lists of children: links, ends, look-ups and the walk of a cancel.
 
 use super::{end, record_below};
-use crate::shim::atomic::live_atomics;
-use crate::shim::check::{FENCES, Stage, explore, plant};
+use crate::shim::check::{FENCES, Stage, explore_to_the_end, models};
 use crate::shim::thread::spawn;
-use crate::task::children::{Children, Reached, link, origin_of, unlink, walk};
-use crate::task::cold::ColdData;
+use crate::task::children::{Children, ChildrenRef, Reached, link, origin_of, unlink, walk};
 use crate::task::record::Record;
 use crate::task::words::tree::{Cancel, NOBODY, Node, NodeKind, Verdict};
 use std::cell::Cell;
@@ -17,17 +15,14 @@ struct Top {
     lists: [Children; 2],
     /// The number of nodes that walks have reached.
     reached: Cell<usize>,
-    atomics_before: isize,
 }
 
 impl Top {
     fn new() -> Stage<Top> {
-        let atomics_before = live_atomics();
         Stage::new(Top {
             node: Node::new(NodeKind::Root, ptr::null(), NOBODY),
             lists: [Children::new(), Children::new()],
             reached: Cell::new(0),
-            atomics_before,
         })
     }
 
@@ -63,13 +58,6 @@ impl Top {
         if let Reached::Node(_) = reached {
             self.reached.set(self.reached.get() + 1);
         }
-    }
-
-    fn end(this: Stage<Top>) {
-        let before = this.atomics_before;
-        // SAFETY: the threads have ended.
-        unsafe { this.end() };
-        assert_eq!(live_atomics(), before, "cold data are left over");
     }
 }
 
@@ -113,63 +101,33 @@ fn link_and_cancel() {
     let top = Top::new();
     let parent = record_below(|| (), &raw const top.node);
     let task = below(parent);
-    let parent_and_task = (Shared(parent), Shared(task));
     let canceller = spawn(move || top.cancel());
     top.link(task);
     canceller.join().unwrap();
-    let (Shared(parent), Shared(task)) = parent_and_task;
     assert_eq!(verdict(task), Verdict::Cancelled, "the cancel has not reached the task");
     assert_eq!(verdict(parent), Verdict::Cancelled, "the cancel has not reached its parent");
     assert!(top.reached.get() <= 2);
     ends(task);
     ends(parent);
-    Top::end(top);
 }
 
-/// Records are shared by the threads of a model.
-#[derive(Clone, Copy)]
-struct Shared(NonNull<Record>);
+models! {
+    fn loom_a_walk_finds_a_task_or_the_task_finds_the_mark() =
+        explore_to_the_end(3, link_and_cancel);
 
-// SAFETY: a record may be shared between threads.
-unsafe impl Send for Shared {}
+    fn loom_negative_a_walk_that_looks_for_children_before_its_mark_is_seen() =
+        explore_to_the_end(3, link_and_cancel),
+        without FENCES in "task/children/mod.rs", fails: "the cancel has not reached";
 
-/// A handle to a list of children.
-#[derive(Clone, Copy)]
-struct Handle(NonNull<Children>);
-
-// SAFETY: a list of children may be shared between threads.
-unsafe impl Send for Handle {}
-
-impl Handle {
-    fn release(self) {
-        // SAFETY: the handle is consumed.
-        unsafe { Children::release_handle(self.0) };
-    }
-}
-
-#[test]
-fn loom_a_walk_finds_a_task_or_the_task_finds_the_mark() {
-    explore(3, link_and_cancel);
-}
-
-#[test]
-#[should_panic(expected = "the cancel has not reached")]
-fn loom_negative_a_walk_that_looks_for_children_before_its_mark_is_seen() {
-    plant("task/children/mod.rs", FENCES);
-    explore(3, link_and_cancel);
-}
-
-#[test]
-#[should_panic(expected = "the cancel has not reached")]
-fn loom_negative_a_link_that_looks_for_a_mark_before_it_is_seen() {
-    plant("task/words/tree.rs", FENCES);
-    explore(3, link_and_cancel);
+    fn loom_negative_a_link_that_looks_for_a_mark_before_it_is_seen() =
+        explore_to_the_end(3, link_and_cancel),
+        without FENCES in "task/words/tree.rs", fails: "the cancel has not reached";
 }
 
 /// A task and its parent end while a walk is on its way to them.
 #[test]
 fn loom_a_node_may_end_while_a_walk_is_on_its_way() {
-    explore(3, || {
+    explore_to_the_end(3, || {
         let top = Top::new();
         let parent = record_below(|| (), &raw const top.node);
         let task = below(parent);
@@ -178,7 +136,6 @@ fn loom_a_node_may_end_while_a_walk_is_on_its_way() {
         ends(task);
         ends(parent);
         canceller.join().unwrap();
-        Top::end(top);
     });
 }
 
@@ -186,7 +143,7 @@ fn loom_a_node_may_end_while_a_walk_is_on_its_way() {
 /// and another one is linked.
 #[test]
 fn loom_a_list_may_change_while_a_walk_rests() {
-    explore(2, || {
+    explore_to_the_end(2, || {
         let top = Top::new();
         let tasks = [(); 3].map(|()| record_below(|| (), &raw const top.node));
         top.link(tasks[0]);
@@ -199,7 +156,6 @@ fn loom_a_list_may_change_while_a_walk_rests() {
         assert_eq!(verdict(tasks[2]), Verdict::Cancelled);
         ends(tasks[0]);
         ends(tasks[2]);
-        Top::end(top);
     });
 }
 
@@ -223,18 +179,15 @@ fn stop_ignoring_and_cancel(delivers: fn(bool) -> bool) {
     assert_eq!(top.reached.get(), 2, "the number of nodes reached");
     ends(child);
     ends(task);
-    Top::end(top);
 }
 
-#[test]
-fn loom_a_deferred_cancel_is_delivered_once() {
-    explore(3, || stop_ignoring_and_cancel(|deferred| deferred));
-}
+models! {
+    fn loom_a_deferred_cancel_is_delivered_once() =
+        explore_to_the_end(3, || stop_ignoring_and_cancel(|deferred| deferred));
 
-#[test]
-#[should_panic(expected = "has not reached the child")]
-fn loom_negative_a_deferred_cancel_that_is_not_delivered() {
-    explore(3, || stop_ignoring_and_cancel(|_| false));
+    fn loom_negative_a_deferred_cancel_that_is_not_delivered() =
+        explore_to_the_end(3, || stop_ignoring_and_cancel(|_| false)),
+        fails: "has not reached the child";
 }
 
 /// An unlinked task is cancelled, or stops ignoring an earlier cancel, while its child links itself
@@ -249,13 +202,7 @@ fn deliver_and_link(ignores: bool) {
         assert!(word.ignore());
         assert_eq!(word.cancel(), Cancel::Deferred);
     }
-    let linker = {
-        let child = Shared(child);
-        spawn(move || {
-            let child = child;
-            top.link(child.0);
-        })
-    };
+    let linker = spawn(move || top.link(child));
     let delivers = if ignores { word.stop_ignoring() } else { word.cancel() == Cancel::First };
     assert!(delivers, "the cancel is not this thread's to deliver");
     top.deliver(task);
@@ -263,36 +210,30 @@ fn deliver_and_link(ignores: bool) {
     assert_eq!(verdict(child), Verdict::Cancelled, "the cancel has not reached the child");
     ends(child);
     ends(task);
-    Top::end(top);
 }
 
 #[test]
 fn loom_a_cancel_and_the_link_of_a_child_see_each_other() {
-    explore(3, || deliver_and_link(false));
-    explore(3, || deliver_and_link(true));
+    explore_to_the_end(3, || deliver_and_link(false));
+    explore_to_the_end(3, || deliver_and_link(true));
 }
 
 /// Two handles to a task's list of children are released after the task's end. The last one frees
 /// the list.
 #[test]
 fn loom_the_last_handle_frees_a_list_of_children() {
-    explore(3, || {
+    explore_to_the_end(3, || {
         let top = Top::new();
         let task = record_below(|| (), &raw const top.node);
         top.link(task);
         // SAFETY: the task has not ended.
         let node = unsafe { &task.as_ref().node };
-        let cold: *const ColdData = node.cold().expect("a linked node has cold data");
-        let handle = Handle(NonNull::new(cold.cast_mut().cast()).expect("a reference"));
-        // SAFETY: the task has not ended, so its cold data are alive.
-        let children = unsafe { (*cold).children() };
-        children.add_handle_of(node);
-        children.add_handle();
+        let handle = ChildrenRef::new(node.cold().expect("a linked node has cold data"), node);
+        let other = handle.clone();
         ends(task);
-        let other = spawn(move || handle.release());
-        handle.release();
+        let other = spawn(move || drop(other));
+        drop(handle);
         other.join().unwrap();
-        Top::end(top);
     });
 }
 
@@ -300,62 +241,44 @@ fn loom_the_last_handle_frees_a_list_of_children() {
 fn two_link_one(list: fn(usize) -> usize) {
     let top = Top::new();
     let parent = record_below(|| (), &raw const top.node);
-    let tasks = [Shared(below(parent)), Shared(below(parent))];
-    let other = {
-        let [_, task] = tasks;
-        spawn(move || {
-            let task = task;
-            top.link_in(task.0, list(1));
-        })
-    };
-    top.link_in(tasks[0].0, list(0));
+    let tasks = [below(parent), below(parent)];
+    let other = spawn(move || top.link_in(tasks[1], list(1)));
+    top.link_in(tasks[0], list(0));
     other.join().unwrap();
-    tasks.into_iter().for_each(|task| ends(task.0));
+    tasks.into_iter().for_each(ends);
     ends(parent);
     assert!(top.lists.iter().all(Children::is_empty), "a node is left in a list");
-    Top::end(top);
 }
 
-#[test]
-fn loom_two_children_may_link_the_same_parent() {
-    explore(3, || two_link_one(|_| 0));
-}
+models! {
+    fn loom_two_children_may_link_the_same_parent() = explore_to_the_end(3, || two_link_one(|_| 0));
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_two_threads_that_link_a_node_into_different_lists() {
-    explore(3, || two_link_one(|thread| thread));
+    fn loom_negative_two_threads_that_link_a_node_into_different_lists() =
+        explore_to_the_end(3, || two_link_one(|thread| thread)), fails: "Causality violation";
 }
 
 /// An unlinked task looks up, long after the cancel, while another task links its parent.
 fn look_and_link(look: fn(NonNull<Record>) -> bool) {
     let top = Top::new();
     let parent = record_below(|| (), &raw const top.node);
-    let tasks = [Shared(below(parent)), Shared(below(parent))];
+    let tasks = [below(parent), below(parent)];
     top.cancel();
-    let other = {
-        let [_, task] = tasks;
-        spawn(move || {
-            let task = task;
-            top.link(task.0);
-        })
-    };
-    assert!(look(tasks[0].0), "an earlier cancel is not seen");
+    let other = spawn(move || top.link(tasks[1]));
+    assert!(look(tasks[0]), "an earlier cancel is not seen");
     other.join().unwrap();
-    tasks.into_iter().for_each(|task| ends(task.0));
+    tasks.into_iter().for_each(ends);
     ends(parent);
-    Top::end(top);
 }
 
 #[test]
 fn loom_a_look_up_does_not_miss_a_mark() {
-    explore(3, || look_and_link(is_cancelled));
+    explore_to_the_end(3, || look_and_link(is_cancelled));
 }
 
 #[test]
 #[should_panic(expected = "is not seen")]
 fn loom_negative_a_look_up_that_reads_the_word_before_the_link() {
-    explore(3, || {
+    explore_to_the_end(3, || {
         look_and_link(|task| {
             // SAFETY: neither the task nor its parent has ended.
             let parent = unsafe { &*task.as_ref().node.parent };

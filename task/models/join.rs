@@ -1,9 +1,10 @@
 //! The join word, alone and together with the wait word of its waiter.
 
 use super::{Processor, end, record};
-use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
+use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, models};
 use crate::shim::thread::spawn;
 use crate::task::record::Record;
+use crate::task::reference::{Ready, TaskRef, WaiterRef};
 use crate::task::words::join::{Finished, JoinWord, Waiter};
 use crate::task::words::wait::{Publish, WaitKind, Woken};
 use std::ptr::NonNull;
@@ -48,20 +49,13 @@ fn finish_detach() {
     }
     finisher.join().unwrap();
     assert_eq!(child.result.read(), 2, "the outcome was not dropped");
-    // SAFETY: the threads have ended.
-    unsafe { child.end() };
 }
 
-#[test]
-fn loom_an_outcome_is_dropped_once() {
-    explore(ALL, finish_detach);
-}
+models! {
+    fn loom_an_outcome_is_dropped_once() = explore(ALL, finish_detach);
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_join_word_without_order() {
-    plant("task/words/join.rs", ORDERS);
-    explore(ALL, finish_detach);
+    fn loom_negative_a_join_word_without_order() = explore(ALL, finish_detach),
+        without ORDERS in "task/words/join.rs", fails: "Causality violation";
 }
 
 /// A waker that counts its calls. The thread that makes it writes the baton.
@@ -122,8 +116,6 @@ fn loom_a_waker_is_called_once_or_comes_back() {
         };
         assert_eq!(calls, expected);
         assert_eq!(Arc::strong_count(&first) + Arc::strong_count(&second), 2, "a waker is left");
-        // SAFETY: the threads have ended.
-        unsafe { child.end() };
     });
 }
 
@@ -144,9 +136,8 @@ impl Pair {
         Stage::new(pair)
     }
 
-    fn resume(&self, record: *const Record) {
-        // SAFETY: the caller has cleared PARKED, so the task does not end before it is queued.
-        unsafe { (*record).place.load(Ordering::Relaxed) };
+    fn resume(&self, task: Ready) {
+        task.place.load(Ordering::Relaxed);
         self.processor.resume();
     }
 
@@ -161,11 +152,16 @@ impl Pair {
         me.wait.woken() == Woken::Granted
     }
 
+    fn as_waiter(&self) -> Waiter {
+        // SAFETY: `await_end` returns after the grant, or with the registration taken back.
+        Waiter::Task(unsafe { WaiterRef::new(TaskRef::new(self.waiter)) })
+    }
+
     /// Returns `true` if the wait ended with the end of the task, and `false` if it was
     /// interrupted. In that case the task may have ended too.
     fn await_end(&self, kind: WaitKind, collect: bool) -> bool {
         let join = &self.child.join;
-        if join.is_done() || join.register(Waiter::Task(self.waiter.as_ptr())).is_err() {
+        if join.is_done() || join.register(self.as_waiter()).is_err() {
             return true;
         }
         if self.wait(kind) {
@@ -181,9 +177,8 @@ impl Pair {
         self.child.result.write();
         match self.child.join.finish() {
             Finished::Unclaimed => {}
-            // SAFETY: a registered task does not leave its wait before this grant has arrived.
-            Finished::Waiter(Waiter::Task(task)) if unsafe { (*task).wait.grant() } => {
-                self.resume(task);
+            Finished::Waiter(Waiter::Task(task)) => {
+                task.grant().into_iter().for_each(|task| self.resume(task));
             }
             Finished::Waiter(_) => {}
             Finished::Detached => panic!("this model has no detach"),
@@ -204,9 +199,8 @@ fn await_end(kind: WaitKind, collect: bool) {
     let finisher = spawn(move || pair.finish());
     let canceller = spawn(move || {
         // SAFETY: the canceller has a reference.
-        if unsafe { pair.waiter.as_ref() }.wait.interrupt() {
-            pair.resume(pair.waiter.as_ptr());
-        }
+        let waiter = unsafe { TaskRef::new(pair.waiter) };
+        waiter.interrupt().into_iter().for_each(|task| pair.resume(task));
         pair.release();
     });
     let ended = pair.await_end(kind, collect);
@@ -219,32 +213,19 @@ fn await_end(kind: WaitKind, collect: bool) {
     finisher.join().unwrap();
     canceller.join().unwrap();
     assert!(pair.processor.wakes() <= 2);
-    // SAFETY: the threads have ended.
-    unsafe {
-        pair.child.end();
-        pair.end();
-    }
 }
 
-#[test]
-fn loom_a_waiter_leaves_with_the_end_or_with_its_registration() {
-    explore(2, || await_end(WaitKind::Grant, true));
-}
+models! {
+    fn loom_a_waiter_leaves_with_the_end_or_with_its_registration() =
+        explore(2, || await_end(WaitKind::Grant, true));
 
-#[test]
-fn loom_a_structured_waiter_leaves_with_the_end() {
-    explore(3, || await_end(WaitKind::Structured, true));
-}
+    fn loom_a_structured_waiter_leaves_with_the_end() =
+        explore(3, || await_end(WaitKind::Structured, true));
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_waiter_that_does_not_collect_a_late_grant() {
-    explore(3, || await_end(WaitKind::Grant, false));
-}
+    fn loom_negative_a_waiter_that_does_not_collect_a_late_grant() =
+        explore(3, || await_end(WaitKind::Grant, false)), fails: "Causality violation";
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_wait_for_an_end_on_a_word_without_order() {
-    plant("task/words/join.rs", ORDERS);
-    explore(3, || await_end(WaitKind::Grant, true));
+    fn loom_negative_a_wait_for_an_end_on_a_word_without_order() =
+        explore(3, || await_end(WaitKind::Grant, true)),
+        without ORDERS in "task/words/join.rs", fails: "Causality violation";
 }

@@ -21,7 +21,8 @@ mod wait;
 use crate::retire::record_pool;
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::thread::{Thread, current, park};
-use crate::task::cell::layout_of;
+use crate::task::cell::{Body, layout_of};
+use crate::task::cold::ColdData;
 use crate::task::record::{Birth, Record, Traits};
 use crate::task::words::tree::{InheritedFlags, Node};
 use std::cell::{Cell, RefCell};
@@ -39,10 +40,10 @@ pub(crate) fn record_below<T>(f: impl FnOnce() -> T, parent: *const Node) -> Non
 }
 
 fn make_record<T>(f: impl FnOnce() -> T, detached: bool, parent: *const Node) -> NonNull<Record> {
-    fn make<F: FnOnce() -> T, T>(f: F, birth: Birth) -> NonNull<Record> {
-        let memory = record_pool::allocate(layout_of::<F, T>());
+    fn make<B: Body<T>, T>(body: B, birth: Birth) -> NonNull<Record> {
+        let memory = record_pool::allocate(layout_of::<B, T>());
         // SAFETY: the memory was just allocated for this layout.
-        unsafe { Record::new(memory, f, birth) }
+        unsafe { Record::new(memory, body, birth) }
     }
     let birth = Birth {
         flags: InheritedFlags::FREE,
@@ -61,10 +62,8 @@ fn make_record<T>(f: impl FnOnce() -> T, detached: bool, parent: *const Node) ->
 /// # Safety
 /// No reference is left, and the outcome is gone.
 pub(crate) unsafe fn end(record: NonNull<Record>) {
-    // SAFETY: no reference is left, and the outcome is gone.
-    let layout = unsafe { Record::end(record) }.layout;
-    // SAFETY: the record has ended, and its memory came from `record_pool::allocate`.
-    unsafe { record_pool::free(record.cast(), layout) };
+    // SAFETY: no reference is left, and the outcome is gone. The cold data end by `ColdData::end`.
+    record_pool::free(unsafe { Record::end(record, ColdData::end) });
 }
 
 /// Stands for the scheduler: the queue that a waker puts the waiter into, and the waiter's thread.

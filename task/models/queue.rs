@@ -1,11 +1,11 @@
 //! The retire queue: records are returned to it, or find it full or closed.
 
 use super::record;
-use crate::retire::queue::{BOUND, RetireQueue};
+use crate::retire::queue::{BOUND, Custodian, RetireQueue};
 use crate::retire::record_pool::RecordPool;
-use crate::shim::atomic::live_atomics;
-use crate::shim::check::{Baton, ORDERS, Stage, explore, plant};
+use crate::shim::check::{Baton, ORDERS, Stage, explore_to_the_end, models};
 use crate::shim::thread::spawn;
+use crate::task::cold::ColdData;
 use crate::task::record::Record;
 use std::ptr::NonNull;
 
@@ -13,7 +13,6 @@ use std::ptr::NonNull;
 /// owner drains the queue `drains` times, and closes it. loom reports a record that is freed twice
 /// or not at all, and a use of the queue's atomics after its end.
 fn retire_and_close(counts: [usize; 2], drains: usize) {
-    let before = live_atomics();
     let (queue, pool) = (RetireQueue::new(), RecordPool::default());
     // The uses of the records before they were freed.
     let used = Stage::new([(); 2].map(|()| Baton::new()));
@@ -22,19 +21,17 @@ fn retire_and_close(counts: [usize; 2], drains: usize) {
         spawn(move || {
             used[thread].write();
             for record in records {
-                // SAFETY: the record is in custody, and is retired once; no reference is left.
-                unsafe {
-                    let layout = Record::end(record).layout;
-                    RetireQueue::retire(queue, record.cast(), layout);
-                }
+                // SAFETY: the record is in custody, and is retired once; no reference is left. The
+                // cold data end by `ColdData::end`.
+                unsafe { RetireQueue::retire(queue, Record::end(record, ColdData::end)) };
             }
         })
     });
     for _ in 0..drains {
-        // SAFETY: this thread is the owner.
-        unsafe { queue.as_ref().drain(&pool) };
-        // SAFETY: the queue is alive until it is closed below.
-        if unsafe { queue.as_ref() }.counters().drained == (counts[0] + counts[1]) as u64 {
+        // SAFETY: this thread is the owner, and closes the queue below.
+        let owned = unsafe { Custodian::of(queue) };
+        owned.drain(&pool);
+        if owned.counters().drained == (counts[0] + counts[1]) as u64 {
             // All records are in the pool, and may be used again.
             for baton in used.iter() {
                 baton.write();
@@ -44,31 +41,23 @@ fn retire_and_close(counts: [usize; 2], drains: usize) {
     // SAFETY: this thread is the owner, and closes the queue once.
     unsafe { RetireQueue::close(queue, &pool) };
     threads.into_iter().for_each(|t| t.join().unwrap());
-    // SAFETY: the threads have ended.
-    unsafe { used.end() };
-    assert_eq!(live_atomics(), before, "the queue is left over");
 }
 
 /// Makes a record that the owner has taken into custody.
 fn custody(queue: NonNull<RetireQueue>) -> NonNull<Record> {
     // SAFETY: the model's main thread is the owner.
-    unsafe { queue.as_ref().take_custody() };
+    unsafe { Custodian::of(queue) }.take_custody();
     record(|| (), true)
 }
 
-#[test]
-fn loom_records_are_returned_and_the_last_one_frees_the_queue() {
-    explore(3, || retire_and_close([1, 1], 1));
-}
+models! {
+    fn loom_records_are_returned_and_the_last_one_frees_the_queue() =
+        explore_to_the_end(3, || retire_and_close([1, 1], 1));
 
-#[test]
-fn loom_a_full_queue_counts_what_it_does_not_keep() {
-    explore(3, || retire_and_close([BOUND, 1], 0));
-}
+    fn loom_a_full_queue_counts_what_it_does_not_keep() =
+        explore_to_the_end(3, || retire_and_close([BOUND, 1], 0));
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_retire_queue_without_order() {
-    plant("retire/queue.rs", ORDERS);
-    explore(3, || retire_and_close([1, 1], 1));
+    fn loom_negative_a_retire_queue_without_order() =
+        explore_to_the_end(3, || retire_and_close([1, 1], 1)),
+        without ORDERS in "retire/queue.rs", fails: "Causality violation";
 }

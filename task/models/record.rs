@@ -3,10 +3,11 @@
 
 use super::{end, record};
 use crate::shim::atomic::{AtomicPtr, Ordering};
-use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
+use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, models};
 use crate::shim::thread::spawn;
 use crate::task::cold::ColdData;
 use crate::task::record::{Phase, Record, RunEnd};
+use crate::task::reference::{RunRef, TaskRef};
 use crate::task::words::join::Finished;
 use std::ptr::NonNull;
 
@@ -23,23 +24,18 @@ impl Shared {
         unsafe { self.record.as_ref() }.place.load(Ordering::Relaxed);
     }
 
-    fn release(&self, n: u32) {
+    /// Releases references of the caller's, and frees the record after the last one.
+    fn release(&self, releases: impl FnOnce(&Record) -> bool) {
         // SAFETY: the caller has these references.
-        if unsafe { self.record.as_ref() }.release(n) {
+        if releases(unsafe { self.record.as_ref() }) {
             assert_eq!(self.body.write(), 0, "freed twice");
-            // SAFETY: no reference is left.
+            // SAFETY: no reference is left, and the outcome is gone.
             unsafe { end(self.record) };
         }
     }
-}
 
-/// Releases the run reference of a task that has ended, and `n - 1` other references.
-fn release_run(shared: &Shared, n: u32) {
-    // SAFETY: the caller has these references.
-    if let RunEnd::Last = unsafe { shared.record.as_ref() }.release_run(n) {
-        assert_eq!(shared.body.write(), 0, "freed twice");
-        // SAFETY: no reference is left.
-        unsafe { end(shared.record) };
+    fn release_one(&self) {
+        self.release(|record| record.release(1));
     }
 }
 
@@ -53,72 +49,56 @@ fn references() {
     counted.add_reference();
     let both = spawn(move || {
         shared.use_it();
-        release_run(&shared, 2);
+        // The run reference of a task that has ended, and another one.
+        shared.release(|record| matches!(record.release_run(2), RunEnd::Last));
     });
     let adder = spawn(move || {
         shared.use_it();
         // SAFETY: this thread has a reference.
         unsafe { shared.record.as_ref() }.add_reference();
-        shared.release(1);
+        shared.release_one();
         shared.use_it();
-        shared.release(1);
+        shared.release_one();
     });
     shared.use_it();
-    shared.release(1);
+    shared.release_one();
     both.join().unwrap();
     adder.join().unwrap();
     assert_eq!(shared.body.read(), 1, "not freed");
-    // SAFETY: the threads have ended.
-    unsafe { shared.end() };
 }
 
-#[test]
-fn loom_the_last_release_frees_after_all_uses() {
-    explore(2, references);
-}
+models! {
+    fn loom_the_last_release_frees_after_all_uses() = explore(2, references);
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_references_without_order() {
-    plant("task/record.rs", ORDERS);
-    explore(ALL, references);
+    fn loom_negative_references_without_order() = explore(ALL, references),
+        without ORDERS in "task/record.rs", fails: "Causality violation";
 }
 
 /// A task in public queues, and its handle.
 struct Public {
-    record: NonNull<Record>,
+    task: Shared,
     /// The queues' entries. A thread takes an entry by a swap.
     entries: [AtomicPtr<Record>; 2],
     /// Written by each owner of the task, like its place.
     context: Baton,
     runs: Baton,
-    ended: Baton,
 }
 
 impl Public {
-    fn release(&self, n: u32) {
-        // SAFETY: the caller has these references.
-        if unsafe { self.record.as_ref() }.release(n) {
-            assert_eq!(self.ended.write(), 0, "freed twice");
-            // SAFETY: no reference is left, and the outcome is gone.
-            unsafe { end(self.record) };
-        }
-    }
-
     /// Runs a claimed task to its end, and releases its run reference.
     fn run(&self) {
         assert_eq!(self.runs.write(), 0, "run twice");
         self.context.write();
         // SAFETY: the caller has claimed the task.
-        unsafe { Record::run(self.record) };
+        unsafe { RunRef::new(self.task.record).run() };
         // SAFETY: the caller has the run reference.
-        match unsafe { self.record.as_ref() }.join.finish() {
+        match unsafe { self.task.record.as_ref() }.join.finish() {
             // SAFETY: the handle is gone, so the outcome is the finisher's.
-            Finished::Detached => drop(unsafe { Record::drop_outcome(self.record) }),
+            Finished::Detached => drop(unsafe { TaskRef::new(self.task.record).drop_outcome() }),
             Finished::Unclaimed => {}
             Finished::Waiter(_) => panic!("this model has no waiter"),
         }
-        self.release(1);
+        self.task.release_one();
     }
 
     /// Takes an entry and claims its task, like `Worker::open`.
@@ -126,7 +106,7 @@ impl Public {
         let taken = self.entries[entry].swap(std::ptr::null_mut(), Ordering::Acquire);
         let Some(record) = NonNull::new(taken) else { return };
         // SAFETY: the entry has a reference.
-        if claims(unsafe { record.as_ref() }) { self.run() } else { self.release(1) }
+        if claims(unsafe { record.as_ref() }) { self.run() } else { self.task.release_one() }
     }
 }
 
@@ -143,16 +123,13 @@ enum Again {
 /// then puts the task into a second queue, as `start_next` does when there is no stack, and a
 /// second thief takes that entry. The last of them finds a stale entry.
 fn claim(again: Again, claims: fn(&Record) -> bool) {
+    let task = record(|| (), false);
     let public = Stage::new(Public {
-        record: NonNull::dangling(),
+        task: Shared { record: task, body: Baton::new() },
         entries: [(); 2].map(|()| AtomicPtr::new(std::ptr::null_mut())),
         context: Baton::new(),
         runs: Baton::new(),
-        ended: Baton::new(),
     });
-    let task = record(|| (), false);
-    // SAFETY: no other thread has seen the field yet.
-    unsafe { (&raw const public.record).cast_mut().write(task) };
     // SAFETY: this thread has the handle's reference.
     let handle = unsafe { task.as_ref() };
     handle.set_phase(Phase::Ready);
@@ -178,18 +155,16 @@ fn claim(again: Again, claims: fn(&Record) -> bool) {
     }
     if !handle.join.detach() {
         // SAFETY: the task has ended, and the outcome is the handle's.
-        drop(unsafe { Record::drop_outcome(task) });
+        drop(unsafe { TaskRef::new(task).drop_outcome() });
     }
-    public.release(1);
+    public.task.release_one();
     thief.join().unwrap();
     if let Some(second) = second {
         second.join().unwrap();
         public.take(1, claims);
     }
     assert_eq!(public.runs.read(), 1, "not run");
-    assert_eq!(public.ended.read(), 1, "not freed");
-    // SAFETY: the threads have ended.
-    unsafe { public.end() };
+    assert_eq!(public.task.body.read(), 1, "not freed");
 }
 
 #[test]
@@ -225,9 +200,7 @@ fn cold_of_two(get: fn(&Record) -> &ColdData) {
     let other = spawn(address);
     let (mine, other) = (address(), other.join().unwrap());
     assert_eq!(mine, other, "one thread has overwritten the other's cold data");
-    shared.release(1);
-    // SAFETY: the threads have ended.
-    unsafe { shared.end() };
+    shared.release_one();
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! The count of children of a node: its home worker against other threads.
 
 use super::Processor;
-use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
+use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, models};
 use crate::shim::thread::spawn;
 use crate::task::words::tree::{NOBODY, Node, NodeKind, Release, WorkerNumber};
+use std::mem::ManuallyDrop;
 use std::ptr;
 
 /// The home worker of the node, and another worker.
@@ -12,14 +13,15 @@ const AWAY: WorkerNumber = 2;
 
 /// A node, the work of its children, and its end.
 struct Family {
-    node: Node,
+    /// Dropped by the party that ends it.
+    node: ManuallyDrop<Node>,
     work: [Baton; 3],
     ends: Baton,
 }
 
 impl Family {
     fn new(home: WorkerNumber) -> Stage<Family> {
-        let node = Node::new(NodeKind::Scope, ptr::null(), home);
+        let node = ManuallyDrop::new(Node::new(NodeKind::Scope, ptr::null(), home));
         Stage::new(Family { node, work: [(); 3].map(|()| Baton::new()), ends: Baton::new() })
     }
 
@@ -31,24 +33,25 @@ impl Family {
 
     /// Like `end_child`, and ends the node after the last child.
     fn end_by(this: Stage<Family>, child: usize, worker: WorkerNumber, works: [usize; 3]) -> bool {
-        let last = this.end_child(child, worker);
-        if last {
-            // SAFETY: this was the last child.
-            unsafe { Family::end(this, works) };
-        }
-        last
+        Family::end_if(this, this.end_child(child, worker), works)
     }
 
-    /// Ends the node, after all work of its children.
-    ///
-    /// # Safety
-    /// The caller's release was the last.
-    unsafe fn end(this: Stage<Family>, works: [usize; 3]) {
-        assert_eq!([0, 1, 2].map(|i| this.work[i].read()), works, "ended before its children");
-        assert_eq!(this.ends.write(), 0, "ended twice");
-        // SAFETY: the caller's release was the last, so the node is not used any more. The rest of
-        // the family is dropped at the end of the model.
-        unsafe { ptr::drop_in_place((&raw const this.node).cast_mut()) };
+    /// Closes the node. Ends it, and returns `true`, if no child is left.
+    fn close(this: Stage<Family>, works: [usize; 3]) -> bool {
+        Family::end_if(this, this.node.close(), works)
+    }
+
+    /// Ends the node, after all work of its children, if `last` says that the caller's release or
+    /// close was the last. Returns `last`.
+    fn end_if(this: Stage<Family>, last: bool, works: [usize; 3]) -> bool {
+        if last {
+            assert_eq!([0, 1, 2].map(|i| this.work[i].read()), works, "ended before its children");
+            assert_eq!(this.ends.write(), 0, "ended twice");
+            // SAFETY: the caller's release was the last, so the node is not used any more. The rest
+            // of the family is dropped at the end of the model.
+            unsafe { ptr::drop_in_place((&raw const this.node).cast_mut().cast::<Node>()) };
+        }
+        last
     }
 }
 
@@ -64,25 +67,16 @@ fn home_and_away() {
         Family::end_by(family, 1, AWAY, [1, 2, 0])
     });
     assert!(!family.end_child(0, HOME), "the owner has not closed the node");
-    let last = family.node.close();
-    if last {
-        // SAFETY: no child is left.
-        unsafe { Family::end(family, [1, 2, 0]) };
-    }
+    let last = Family::close(family, [1, 2, 0]);
     assert!(last != away.join().unwrap(), "exactly one party ends the node");
     assert_eq!(family.ends.read(), 1);
 }
 
-#[test]
-fn loom_a_node_is_ended_by_one_party_after_all_children() {
-    explore(ALL, home_and_away);
-}
+models! {
+    fn loom_a_node_is_ended_by_one_party_after_all_children() = explore(ALL, home_and_away);
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_tree_word_without_order() {
-    plant("task/words/tree.rs", ORDERS);
-    explore(ALL, home_and_away);
+    fn loom_negative_a_tree_word_without_order() = explore(ALL, home_and_away),
+        without ORDERS in "task/words/tree.rs", fails: "Causality violation";
 }
 
 /// Two children end on one other worker, which uncounts them together, and a third one ends at
@@ -96,18 +90,10 @@ fn loom_children_that_are_uncounted_together_end_the_node_once() {
             family.work[0].write();
             family.work[1].write();
             let last = family.node.release_elsewhere(2) == Release::Last;
-            if last {
-                // SAFETY: these were the last children.
-                unsafe { Family::end(family, [1, 1, 1]) };
-            }
-            last
+            Family::end_if(family, last, [1, 1, 1])
         });
         assert!(!family.end_child(2, HOME), "the owner has not closed the node");
-        let last = family.node.close();
-        if last {
-            // SAFETY: no child is left.
-            unsafe { Family::end(family, [1, 1, 1]) };
-        }
+        let last = Family::close(family, [1, 1, 1]);
         assert!(last != away.join().unwrap(), "one party ends the node");
         assert_eq!(family.ends.read(), 1);
     });
@@ -135,11 +121,7 @@ fn loom_a_home_share_of_zero_does_not_hide_a_child() {
         come_home.suspend();
         let mut ends = usize::from(Family::end_by(family, 0, HOME, [1, 1, 1]));
         assert_eq!(ends, 0, "the owner has not closed the node");
-        if family.node.close() {
-            // SAFETY: no child is left.
-            unsafe { Family::end(family, [1, 1, 1]) };
-            ends += 1;
-        }
+        ends += usize::from(Family::close(family, [1, 1, 1]));
         ends += away.join().unwrap();
         assert_eq!(ends, 1, "one party ends the node");
     });
@@ -161,24 +143,15 @@ fn loom_the_end_of_a_child_ends_the_parent_once() {
             assert!(closed.is_some() != third.is_some(), "one party ends the inner node");
             closed.or(third).unwrap_or(false)
         });
-        let closed = outer.node.close();
-        if closed {
-            // SAFETY: no child is left.
-            unsafe { Family::end(outer, [1, 0, 0]) };
-        }
+        let closed = Family::close(outer, [1, 0, 0]);
         assert!(closed != away.join().unwrap(), "one party ends the outer node");
         assert_eq!((inner.ends.read(), outer.ends.read()), (1, 1));
     });
 
     fn release_outer(outer: Stage<Family>, inner: Stage<Family>) -> bool {
-        // SAFETY: the caller's release of the inner node was the last.
-        unsafe { Family::end(inner, [1, 0, 0]) };
-        let last = outer.node.release_child(NOBODY) == Release::Last;
-        if last {
-            // SAFETY: this was the last child.
-            unsafe { Family::end(outer, [1, 0, 0]) };
-        }
-        last
+        // The caller's release of the inner node was the last.
+        Family::end_if(inner, true, [1, 0, 0]);
+        Family::end_if(outer, outer.node.release_child(NOBODY) == Release::Last, [1, 0, 0])
     }
 }
 

@@ -1,7 +1,9 @@
 //! The wait word: a waiter against a grant, an unpark and an interruption.
 
 use super::Processor;
-use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, plant};
+use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::check::{ALL, Baton, ORDERS, Stage, explore, models};
+use crate::shim::load_in_total_order;
 use crate::shim::thread::spawn;
 use crate::task::words::wait::{Publish, WaitKind, WaitWord, Woken};
 
@@ -68,20 +70,13 @@ fn grant_cut_unpark() {
     assert_eq!(w.processor.wakes(), usize::from(granted) + usize::from(cut));
     let left = w.word.publish(WaitKind::Structured);
     assert_eq!(left, Publish::Parked, "the grant was collected twice");
-    // SAFETY: the threads have ended.
-    unsafe { w.end() };
 }
 
-#[test]
-fn loom_one_party_ends_a_wait_and_the_loser_is_collected() {
-    explore(2, grant_cut_unpark);
-}
+models! {
+    fn loom_one_party_ends_a_wait_and_the_loser_is_collected() = explore(2, grant_cut_unpark);
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_wait_word_without_order() {
-    plant("task/words/wait.rs", ORDERS);
-    explore(3, grant_cut_unpark);
+    fn loom_negative_a_wait_word_without_order() = explore(3, grant_cut_unpark),
+        without ORDERS in "task/words/wait.rs", fails: "Causality violation";
 }
 
 #[test]
@@ -96,8 +91,6 @@ fn loom_a_permit_is_used_once_or_kept() {
         assert_eq!(cut, woken == Some(Woken::Interrupted));
         let kept = w.word.publish(WaitKind::Permit) == Publish::Ready;
         assert_eq!(kept, cut, "a permit is lost or doubled");
-        // SAFETY: the threads have ended.
-        unsafe { w.end() };
     });
 }
 
@@ -117,23 +110,13 @@ fn wake_and_poll() {
     assert!(!unparker.join().unwrap(), "an unpark ended a wait for a waker");
     assert!(!w.word.forget_wakes(), "a wake was counted twice");
     assert_eq!(w.word.publish(WaitKind::Permit), Publish::Ready, "the permit is lost");
-    // SAFETY: the threads have ended.
-    unsafe {
-        data.end();
-        w.end();
-    }
 }
 
-#[test]
-fn loom_a_wake_is_seen_by_the_next_poll() {
-    explore(3, wake_and_poll);
-}
+models! {
+    fn loom_a_wake_is_seen_by_the_next_poll() = explore(3, wake_and_poll);
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_wake_without_order() {
-    plant("task/words/wait.rs", ORDERS);
-    explore(3, wake_and_poll);
+    fn loom_negative_a_wake_without_order() = explore(3, wake_and_poll),
+        without ORDERS in "task/words/wait.rs", fails: "Causality violation";
 }
 
 #[test]
@@ -150,46 +133,28 @@ fn loom_nothing_but_a_grant_ends_a_structured_wait() {
         assert_eq!(granter.join().unwrap(), woken.is_some());
         others.join().unwrap();
         assert_eq!(w.word.publish(WaitKind::Permit), Publish::Ready, "the permit is lost");
-        // SAFETY: the threads have ended.
-        unsafe { w.end() };
     });
 }
 
-/// The wait of an external task before its start is ended by the party that settles it, or by an
-/// interruption.
+/// The party that clears PARKED has an external task to itself: the one that settles it, or a
+/// canceller. The cancel may come just before the wait is published.
 #[test]
 fn loom_one_party_ends_the_wait_of_an_external_task() {
     explore(ALL, || {
-        let w = Waiter::new();
-        w.word.publish_outside(true);
-        let cutter = spawn(move || w.word.interrupt());
-        let settled = w.word.take_from_outside();
-        assert_ne!(settled, cutter.join().unwrap(), "exactly one party owns the task");
-        assert!(!w.word.is_parked());
-        // SAFETY: the threads have ended.
-        unsafe { w.end() };
-    });
-}
-
-/// The home worker uses a waiter's stack for a guest. An interruption comes before, meanwhile or
-/// afterwards.
-#[test]
-fn loom_a_shield_defers_an_interruption_and_does_not_lose_it() {
-    explore(ALL, || {
-        let w = Waiter::new();
-        assert_eq!(w.word.publish(WaitKind::Grant), Publish::Parked);
-        let cutter = spawn(move || w.word.interrupt());
-        let mut duties = 0;
-        if let Some(new) = w.word.shield() {
-            assert!(new, "the wait was shielded already");
-            assert!(w.word.is_parked(), "woken although shielded");
-            duties += usize::from(w.word.unshield());
-        }
-        duties += usize::from(cutter.join().unwrap());
-        assert_eq!(duties, 1, "exactly one party wakes the waiter");
-        assert_eq!(w.word.woken(), Woken::Interrupted);
-        // SAFETY: the threads have ended.
-        unsafe { w.end() };
+        let word = Stage::new(WaitWord::new());
+        // The mark of its node.
+        let mark = Stage::new(AtomicBool::new(false));
+        let canceller = spawn(move || {
+            mark.swap(true, Ordering::SeqCst);
+            word.interrupt()
+        });
+        word.publish_outside(true);
+        let by_publisher = load_in_total_order(&*mark) && word.interrupt();
+        let settler = spawn(move || word.take_from_outside());
+        let (settled, cut) = (settler.join().unwrap(), canceller.join().unwrap());
+        let winners = [by_publisher, settled, cut].into_iter().filter(|won| *won).count();
+        assert_eq!(winners, 1, "by the publisher {by_publisher}, settled {settled}, cut {cut}");
+        assert!(!word.is_parked());
     });
 }
 

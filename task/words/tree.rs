@@ -41,9 +41,8 @@
 //! complete. For another node the parent is asked too, unless the node ignores cancellation
 //! ([`Node::verdict`]).
 
-use crate::shim::Cell;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
-use crate::shim::load_in_total_order;
+use crate::shim::{Cell, load_in_total_order};
 use crate::task::cold::ColdData;
 use std::hint::cold_path;
 use std::ptr::{self, NonNull};
@@ -236,14 +235,21 @@ impl TreeWord {
     }
 
     fn add_child(&self) {
+        let counted = self.try_add_child();
+        assert!(counted, "cygnet: a task or scope has more than {FOLD} unfinished children");
+    }
+
+    /// Returns whether the child is counted: a full node does not count it.
+    fn try_add_child(&self) -> bool {
         // Acquire: an addition after a root's closing sees what was done before the closing.
         // MUTANT(tree.add_child): release, split
         let before = self.0.fetch_add(1, Ordering::AcqRel);
         // Half of the range is left for decrements that come before their increments.
-        if before & COUNT >= COUNT - FOLD {
+        let counts = before & COUNT < COUNT - FOLD;
+        if !counts {
             self.0.fetch_sub(1, Ordering::Relaxed);
-            panic!("cygnet: a task or scope has more than {} unfinished children", FOLD);
         }
+        counts
     }
 
     fn release_children(&self, count: u32) -> Release {
@@ -481,6 +487,21 @@ impl Node {
         }
     }
 
+    /// Counts a child that a worker makes where nothing may unwind. Returns `false`, and counts
+    /// nothing, where `add_child` may panic: the share of this worker is full.
+    #[cold]
+    pub(crate) fn try_add_child(&self, worker: WorkerNumber) -> bool {
+        debug_assert_ne!(worker, NOBODY);
+        if self.home() != worker {
+            return self.word.try_add_child();
+        }
+        let local = self.local.get().wrapping_add(1);
+        if local != FOLD {
+            self.local.set(local);
+        }
+        local != FOLD
+    }
+
     /// Counts a child that a foreign thread spawns.
     ///
     /// # Panics
@@ -560,9 +581,9 @@ impl Node {
         self.word.is_waiting()
     }
 
-    /// Returns whether a child is known to be unfinished. Exact on the home worker between
-    /// suspensions.
-    #[cfg(all(test, not(loom)))]
+    /// Returns `false` if no child is unfinished, as in [`close`](Node::close). `true` may also mean
+    /// that all children have ended, some of them elsewhere. Called by the owner, on the home
+    /// worker.
     pub(crate) fn has_children(&self) -> bool {
         self.local.get() != 0 || !self.word.untouched()
     }

@@ -24,9 +24,6 @@
 //!   queue. The party that settles it clears PARKED together with OUTSIDE. It finds nothing to
 //!   clear if an interruption was faster. The same is true if the task has started long ago and
 //!   waits like any other task, in a destructor.
-//! * A **shield** can be put over a parked wait by its home worker while a guest uses the waiter's
-//!   stack, and taken off again. An interruption that comes meanwhile leaves LATE, and takes effect
-//!   when the shield is taken off.
 //!
 //! # No wake-up is lost
 //!
@@ -45,8 +42,6 @@ use crate::shim::{Bug, has, load_in_total_order};
 const PARKED: u32 = 1;
 const NOTIFIED: u32 = 2;
 const TOKEN: u32 = 4;
-/// An interruption has found the wait shielded.
-const LATE: u32 = 8;
 /// The present wait may not be interrupted.
 const SHIELD: u32 = 16;
 /// An unpark ends the present wait.
@@ -205,54 +200,14 @@ impl WaitWord {
     pub(crate) fn interrupt(&self) -> bool {
         // MUTANT(wait.cut.look): relaxed
         let mut word = load_in_total_order(&self.0);
-        while word & PARKED != 0 && word & LATE == 0 {
-            let cuts = word & SHIELD == 0;
-            let new = if cuts { (word & !(PARKED | OUTSIDE)) | CUT } else { word | LATE };
+        while word & (PARKED | SHIELD) == PARKED {
+            let new = (word & !(PARKED | OUTSIDE)) | CUT;
             // MUTANT(wait.cut): split
             match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return cuts,
+                Ok(_) => return true,
                 Err(now) => word = now,
             }
         }
-        false
-    }
-
-    /// Keeps a parked waiter from being woken by an interruption. Returns whether it was unshielded
-    /// before, or `None` if the waiter is not parked any more. Called by the home worker, which is
-    /// about to use the waiter's stack. A grant must be impossible meanwhile, and the wait must not
-    /// be for a permit or a waker.
-    pub(crate) fn shield(&self) -> Option<bool> {
-        let mut word = self.0.load(Ordering::Relaxed);
-        while word & (PARKED | PERMIT | POLLS) == PARKED {
-            // MUTANT(wait.shield): split
-            match self.0.compare_exchange_weak(
-                word,
-                word | SHIELD,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return Some(word & SHIELD == 0),
-                Err(now) => word = now,
-            }
-        }
-        None
-    }
-
-    /// Takes off a shield that `shield` has put on. Returns `true` if an interruption came
-    /// meanwhile. It has taken effect now, and the caller must put the waiter back to work.
-    pub(crate) fn unshield(&self) -> bool {
-        let mut word = self.0.load(Ordering::Relaxed);
-        while word & PARKED != 0 {
-            let cuts = word & LATE != 0;
-            let bare = word & !(SHIELD | LATE);
-            let new = if cuts { (bare & !PARKED) | CUT } else { bare };
-            // MUTANT(wait.unshield): split
-            match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return cuts,
-                Err(now) => word = now,
-            }
-        }
-        // Granted: the next wait replaces the other bits of the word.
         false
     }
 
@@ -269,6 +224,16 @@ impl WaitWord {
         self.0.load(Ordering::Acquire) & PARKED != 0
     }
 
+    /// Returns whether the task is parked in a wait of kind `Wake`.
+    pub(crate) fn is_polling(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & (PARKED | POLLS) == PARKED | POLLS
+    }
+
+    /// Returns whether an unpark is kept for the next wait of kind `Permit`.
+    pub(crate) fn has_permit(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & TOKEN != 0
+    }
+
     /// Returns whether a grant has come before the wait was published.
     #[inline]
     pub(crate) fn is_notified(&self) -> bool {
@@ -279,41 +244,6 @@ impl WaitWord {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_grant_wakes_a_parked_waiter_once() {
-        let w = WaitWord::new();
-        assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
-        assert!(w.grant());
-        assert_eq!(w.woken(), Woken::Granted);
-    }
-
-    #[test]
-    fn a_grant_before_the_wait_is_collected_by_it() {
-        let w = WaitWord::new();
-        assert!(!w.grant());
-        assert_eq!(w.publish(WaitKind::Grant), Publish::Ready);
-        assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
-    }
-
-    #[test]
-    fn an_unpark_before_the_park_is_kept_and_does_not_add_up() {
-        let w = WaitWord::new();
-        assert!(!w.unpark());
-        assert!(!w.unpark());
-        assert_eq!(w.publish(WaitKind::Permit), Publish::Ready);
-        assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
-        assert!(w.unpark());
-    }
-
-    #[test]
-    fn an_unpark_does_not_end_another_kind_of_wait_but_is_kept() {
-        let w = WaitWord::new();
-        assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
-        assert!(!w.unpark());
-        assert!(w.grant());
-        assert_eq!(w.publish(WaitKind::Permit), Publish::Ready);
-    }
 
     #[test]
     fn a_cut_ends_a_wait_once_and_leaves_the_next_one_alone() {
@@ -341,36 +271,6 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_under_a_shield_is_made_when_the_shield_is_taken_off() {
-        let w = WaitWord::new();
-        assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
-        assert_eq!(w.shield(), Some(true));
-        assert_eq!(w.shield(), Some(false));
-        assert!(!w.interrupt());
-        assert!(!w.interrupt());
-        assert!(w.unshield());
-        assert_eq!(w.woken(), Woken::Interrupted);
-    }
-
-    #[test]
-    fn a_grant_under_a_shield_wakes_and_leaves_nothing_to_take_off() {
-        let w = WaitWord::new();
-        assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
-        assert_eq!(w.shield(), Some(true));
-        assert!(w.grant());
-        assert!(!w.unshield());
-        assert_eq!(w.woken(), Woken::Granted);
-    }
-
-    #[test]
-    fn a_wait_for_a_permit_or_none_at_all_takes_no_shield() {
-        let w = WaitWord::new();
-        assert_eq!(w.shield(), None);
-        assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
-        assert_eq!(w.shield(), None);
-    }
-
-    #[test]
     fn a_waker_and_an_unpark_do_not_use_each_other_up() {
         let w = WaitWord::new();
         assert!(!w.wake() && !w.wake() && !w.unpark());
@@ -379,7 +279,6 @@ mod tests {
         assert!(w.grant());
         assert_eq!(w.publish(WaitKind::Wake), Publish::Ready);
         assert_eq!(w.publish(WaitKind::Wake), Publish::Parked);
-        assert_eq!(w.shield(), None);
         assert!(!w.unpark());
         assert!(w.wake());
         assert_eq!(w.woken(), Woken::Granted);
@@ -407,73 +306,5 @@ mod tests {
             assert!(!w.take_from_outside());
             assert!(w.is_parked());
         }
-    }
-
-    #[test]
-    fn a_grant_that_comes_after_the_cut_is_collected_by_a_structured_wait() {
-        let w = WaitWord::new();
-        assert_eq!(w.publish(WaitKind::Grant), Publish::Parked);
-        assert!(w.interrupt());
-        assert!(!w.grant());
-        assert_eq!(w.publish(WaitKind::Structured), Publish::Ready);
-    }
-}
-
-#[cfg(all(test, loom))]
-mod models {
-    use super::*;
-    use crate::shim::{Arc, thread};
-
-    /// The party that clears PARKED has an external task to itself: the one that settles it, or a
-    /// canceller. The cancel may come just before the wait is published.
-    #[test]
-    fn loom_an_external_task_is_settled_or_cut() {
-        use crate::shim::atomic::{AtomicBool, Ordering};
-        use crate::shim::load_in_total_order;
-        loom::model(|| {
-            let shared = Arc::new((WaitWord::new(), AtomicBool::new(false)));
-            let canceller = {
-                let shared = Arc::clone(&shared);
-                thread::spawn(move || {
-                    // The mark of its node.
-                    shared.1.swap(true, Ordering::SeqCst);
-                    shared.0.interrupt()
-                })
-            };
-            let (word, mark) = &*shared;
-            word.publish_outside(true);
-            let by_publisher = load_in_total_order(mark) && word.interrupt();
-            let settler = {
-                let shared = Arc::clone(&shared);
-                thread::spawn(move || shared.0.take_from_outside())
-            };
-            let settled = settler.join().unwrap();
-            let cut = canceller.join().unwrap();
-            let winners = [by_publisher, settled, cut].into_iter().filter(|won| *won).count();
-            assert_eq!(winners, 1, "by the publisher {by_publisher}, settled {settled}, cut {cut}");
-        });
-    }
-
-    /// Exactly one party wakes a shielded waiter whose wait is interrupted at any moment.
-    #[test]
-    fn loom_a_cut_and_a_shield_wake_once() {
-        loom::model(|| {
-            let word = Arc::new(WaitWord::new());
-            assert_eq!(word.publish(WaitKind::Grant), Publish::Parked);
-            let cutter = {
-                let word = Arc::clone(&word);
-                thread::spawn(move || word.interrupt())
-            };
-            let shielded = word.shield();
-            let by_unshield = shielded == Some(true) && word.unshield();
-            let by_cutter = cutter.join().unwrap();
-            if by_cutter || by_unshield {
-                assert!(by_cutter != by_unshield, "woken twice");
-                assert_eq!(word.woken(), Woken::Interrupted);
-            } else {
-                // Never: the interruption is over, and no shield is left.
-                panic!("the cut is lost");
-            }
-        });
     }
 }

@@ -1,12 +1,7 @@
 //! Calls as the calling task and the closure see them.
 
-use crate::common::mpsc::{Sender, channel};
-use crate::common::{
-    self, Barrier, Mutex, eventually, in_task, in_task_and_many, join_all, panic_of, parks,
-    payload_of, runtime, scaled, text, with_each, within,
-};
-use cygnet::{Runtime, blocking, spawn, spawn_blocking, sync};
-use std::sync::Arc;
+use crate::common::mpsc::Sender;
+use crate::common::prelude::*;
 
 #[test]
 fn a_blocking_call_borrows_returns_its_value_and_passes_its_panic_on() {
@@ -46,10 +41,7 @@ fn blocking_calls_that_need_each_other_all_get_a_thread() {
     in_task(|_| {
         let together = 100;
         let barrier = Arc::new(Barrier::new(together));
-        let meet = |_| {
-            let barrier = barrier.clone();
-            spawn_blocking(move || barrier.wait().is_leader())
-        };
+        let meet = |_| spawn_blocking(own(&barrier, move |barrier| barrier.wait().is_leader()));
         let leaders = join_all((0..together).map(meet));
         assert_eq!(leaders.into_iter().filter(|leads| *leads).count(), 1);
     });
@@ -69,19 +61,11 @@ fn a_blocking_call_does_not_wait_behind_one_that_an_idle_thread_has_just_taken()
 }
 
 #[test]
-fn many_more_blocking_calls_than_threads_all_end() {
-    in_task(|_| {
-        let values = join_all((0..scaled(2_000)).map(|i| spawn_blocking(move || i)));
-        assert!(values.into_iter().eq(0..scaled(2_000)));
-    });
-}
-
-#[test]
 fn a_blocking_call_is_not_cut_short_by_a_cancellation() {
     with_each(|rt| {
         let (open, gate) = channel::<()>();
         let (tell, told) = channel();
-        let task = rt.spawn(move || {
+        let task = parked(rt, 1, move || {
             let (mut borrowed, mut gate) = (0, gate);
             let (receiver, slot) = (&mut gate, &mut borrowed);
             blocking(move || {
@@ -90,7 +74,6 @@ fn a_blocking_call_is_not_cut_short_by_a_cancellation() {
             });
             tell.send((borrowed, cygnet::is_cancelled())).unwrap();
         });
-        eventually("it waits", || parks(rt) > 0);
         drop(task);
         open.send(()).unwrap();
         assert_eq!(told.recv().unwrap(), (1, true));
@@ -117,17 +100,6 @@ fn a_foreign_thread_wakes_and_is_woken_by_tasks() {
         }
         task.join().unwrap();
     });
-}
-
-/// Panics when it is dropped.
-struct Bomb(&'static str);
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            panic!("{}", self.0);
-        }
-    }
 }
 
 #[test]
@@ -164,26 +136,15 @@ fn panics_in_destructors_go_to_the_caller_and_do_no_harm_to_the_thread() {
 
 #[test]
 fn calls_of_a_destructor_run_while_its_task_unwinds() {
-    struct Calls(Sender<usize>);
-    impl Drop for Calls {
-        fn drop(&mut self) {
-            let mut sum = blocking(|| 1);
-            cygnet::scope(|s| {
-                s.spawn(|| sum += blocking(|| 2));
-            });
-            let tell = self.0.clone();
-            spawn_blocking(move || tell.send(sum).unwrap()).detach();
-        }
-    }
     with_each(|rt| {
         let (tell, told) = channel();
-        let said = panic_of(|| {
-            rt.block_on(|| {
-                let _calls = Calls(tell);
-                panic!("unwinds");
-            });
-        });
-        assert_eq!((said.as_str(), told.recv()), ("unwinds", Ok(3)));
+        let calls = || {
+            let mut sum = blocking(|| 1);
+            scope(|s| drop(s.spawn(|| sum += blocking(|| 2))));
+            spawn_blocking(move || tell.send(sum).unwrap()).detach();
+        };
+        rt.block_on(|| while_unwinding(calls));
+        assert_eq!(told.recv(), Ok(3));
     });
 }
 
@@ -225,13 +186,11 @@ fn a_closure_of_a_migratable_task_and_one_inside_another_run() {
         runtime(2).block_on(|| {
             for n in 0..scaled(200) {
                 // SAFETY: holds an integer and closures over the suspensions.
-                let task = unsafe {
-                    cygnet::spawn_migratable(move || {
-                        let once = blocking(|| blocking(|| n + 1));
-                        cygnet::yield_now().unwrap();
-                        blocking(move || once + 1)
-                    })
-                };
+                let task = unsafe { cygnet::task().migratable() }.spawn(move || {
+                    let once = blocking(|| blocking(|| n + 1));
+                    cygnet::yield_now().unwrap();
+                    blocking(move || once + 1)
+                });
                 assert_eq!(task.join().unwrap(), n + 2);
             }
         });

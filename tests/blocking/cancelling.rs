@@ -1,17 +1,8 @@
 //! The effect of a cancel on a call: on a call that waits for a thread, on one that runs, and in
 //! between.
 
-use crate::common::mpsc::{Sender, channel};
-use crate::common::{
-    self, Count, Drops, Random, eventually, give_way_until, in_task, scaled_in_debug, text,
-    with_each, within,
-};
+use crate::common::prelude::*;
 use crate::{block_until_cancelled, leaving, runtime, with_plug};
-use cygnet::{
-    Handle, JoinError, Reason, Runtime, blocking, cancel_handle, checkpoint, ignore_cancellation,
-    is_cancelled, scope, spawn, spawn_blocking, timeout, yield_now,
-};
-use std::time::Duration;
 
 fn queued() -> usize {
     Handle::current().metrics().blocking.queued
@@ -19,16 +10,11 @@ fn queued() -> usize {
 
 #[test]
 fn a_cancelled_call_in_the_queue_ends_at_once_and_its_worker_drops_its_closure() {
-    struct Place(Sender<String>);
-    impl Drop for Place {
-        fn drop(&mut self) {
-            self.0.send(common::thread::current().name().unwrap().to_owned()).unwrap();
-        }
-    }
     with_plug(&[1, 2], |rt, plug| {
         rt.block_on(|| {
             let (tell, told) = channel();
-            let place = Place(tell);
+            let here = || thread::current().name().unwrap().to_owned();
+            let place = OnDrop(move || tell.send(here()).unwrap());
             let task = spawn_blocking(move || drop(place));
             give_way_until(|| queued() == 1);
             task.cancel("enough");
@@ -122,15 +108,9 @@ fn a_call_that_borrows_runs_although_its_task_is_cancelled_in_the_queue() {
 
 #[test]
 fn a_closure_that_is_dropped_uncalled_may_panic_and_one_that_runs_may_unwind_its_task() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("dropped");
-        }
-    }
     with_plug(&[1], |rt, plug| {
         rt.block_on(|| {
-            let bomb = Bomb;
+            let bomb = Bomb("dropped");
             let task = spawn_blocking(move || std::mem::forget(bomb));
             give_way_until(|| queued() == 1);
             task.cancel("enough");
@@ -160,13 +140,7 @@ fn a_call_is_either_run_or_taken_back() {
             let mut values = 0;
             rt.block_on(|| {
                 for _ in 0..scaled_in_debug(1_500) {
-                    let tasks = [(); 3].map(|()| {
-                        let guard = drops.guard();
-                        spawn_blocking(move || {
-                            let _guard = guard;
-                            ran.up();
-                        })
-                    });
+                    let tasks = [(); 3].map(|()| spawn_blocking(drops.around(move || ran.up())));
                     (0..random.below(4)).for_each(|_| yield_now().unwrap());
                     tasks.iter().for_each(|task| task.cancel("races"));
                     for task in tasks {
@@ -196,8 +170,7 @@ fn calls_cancels_and_leaving_threads_in_any_mix_lose_nothing() {
             let calls = |seed| {
                 let mut random = Random(seed);
                 for _ in 0..scaled_in_debug(500) {
-                    let guard = drops.guard();
-                    let task = spawn_blocking(move || drop(guard));
+                    let task = spawn_blocking(drops.around(|| ()));
                     match random.below(4) {
                         0 => task.cancel("random"),
                         1 => drop(task),

@@ -1,12 +1,8 @@
 //! The end of the runtime, with calls that run and calls that wait for a thread.
 
 use crate::common::drops::Guard;
-use crate::common::mpsc::channel;
-use crate::common::{self, Drops, Random, eventually, join_all, panic_of, scaled_in_debug, within};
+use crate::common::prelude::*;
 use crate::{block_until_cancelled, keeping, runtime};
-use cygnet::{JoinError, Reason, Runtime, Task, blocking, is_cancelled, spawn_blocking};
-use std::cell::RefCell;
-use std::time::Duration;
 
 #[test]
 fn the_end_of_the_runtime_waits_for_calls_that_run_or_borrow_and_drops_the_others() {
@@ -94,20 +90,18 @@ fn the_drop_of_a_runtime_returns_after_the_end_of_each_thread() {
         /// Dropped at the end of the thread.
         static GUARD: RefCell<Option<Guard>> = const { RefCell::new(None) };
     }
-    within(|| {
-        for round in 0..scaled_in_debug(300) {
-            let keep_alive = Duration::from_micros(round as u64 % 3 * 50);
-            let rt = keeping(Runtime::builder().workers(2), keep_alive);
-            let drops = Drops::new();
-            rt.block_on(|| {
-                join_all([(); 3].map(|()| {
-                    let guard = drops.guard();
-                    spawn_blocking(move || GUARD.replace(Some(guard)).is_none())
-                }));
-            });
-            drop(rt);
-            assert_eq!(drops.left(), 0);
-        }
+    rounds(300, |round| {
+        let keep_alive = Duration::from_micros(round as u64 % 3 * 50);
+        let rt = keeping(Runtime::builder().workers(2), keep_alive);
+        let drops = Drops::new();
+        rt.block_on(|| {
+            join_all([(); 3].map(|()| {
+                let guard = drops.guard();
+                spawn_blocking(move || GUARD.replace(Some(guard)).is_none())
+            }));
+        });
+        drop(rt);
+        assert_eq!(drops.left(), 0);
     });
 }
 

@@ -7,10 +7,8 @@ mod common;
 mod ending;
 mod pool;
 
-use crate::common::mpsc::{Sender, channel};
-use crate::common::{thread, within};
-use cygnet::{Builder, Runtime, Task, blocking, is_cancelled};
-use std::time::Duration;
+use crate::common::mpsc::Sender;
+use crate::common::prelude::*;
 
 /// A runtime with at most `threads` threads for calls that block.
 fn runtime(workers: usize, threads: usize) -> Runtime {
@@ -29,9 +27,7 @@ fn keeping(builder: Builder, keep_alive: Duration) -> Runtime {
 
 /// In a call: blocks until the call is cancelled.
 fn block_until_cancelled() {
-    while !is_cancelled() {
-        thread::yield_now();
-    }
+    spin_until(is_cancelled);
 }
 
 /// A call that has begun, and keeps its thread until it is opened.

@@ -1,14 +1,8 @@
 //! The threads: how many there are, when they come and go, and in which order they take the calls.
 
+use crate::common::prelude::*;
 use crate::common::proc::threads_named;
-use crate::common::{
-    self, Count, Mutex, eventually, join_all, scaled, scaled_in_debug, with_each, within,
-};
 use crate::{Plug, keeping, leaving, runtime};
-use cygnet::{Runtime, blocking, spawn, spawn_blocking};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 /// The metrics of the pool: threads, idle ones, and calls in the queue.
 fn pool(rt: &Runtime) -> (usize, usize, usize) {
@@ -55,10 +49,8 @@ fn no_more_calls_run_at_a_time_than_there_may_be_threads() {
                 common::thread::yield_now();
                 running.fetch_sub(1, Ordering::SeqCst);
             };
-            rt.block_on(|| {
-                cygnet::scope(|s| {
-                    (0..scaled(500)).for_each(|_| drop(s.spawn(move || blocking(call))));
-                });
+            scope_on(&rt, |s| {
+                (0..scaled(500)).for_each(|_| drop(s.spawn(move || blocking(call))));
             });
             let most = most.load(Ordering::SeqCst);
             assert!((1..=threads).contains(&most), "{most} of {threads}");

@@ -1,14 +1,7 @@
 //! Several cancels of one task or scope at the same time, or during its end: every query gets the
 //! same answer.
 
-use crate::common::{thread, with};
-use crate::watching::poll;
-use cygnet::sync::oneshot;
-use cygnet::{
-    CancelHandle, CancelledFuture, Runtime, cancel_handle, checkpoint, park, scope, sleep, spawn,
-};
-use std::task::Poll;
-use std::time::Duration;
+use crate::common::prelude::*;
 
 struct Watcher {
     future: CancelledFuture,
@@ -23,7 +16,7 @@ impl Watcher {
     }
 
     fn ask(&mut self) {
-        self.told = poll(&mut self.future)
+        self.told = poll_once(&mut self.future)
             .map(|cancelled| cancelled.map(|cancelled| cancelled.reason().to_string()));
     }
 
@@ -87,6 +80,22 @@ fn assert_one_reason(handle: &CancelHandle, race: impl FnOnce() -> Option<String
     assert_eq!(Watcher::new(handle).told(), told, "a late watcher");
 }
 
+/// The same race between two cancels, of which `own` returns the reason that was seen.
+fn assert_one_reason_of_two(
+    handle: &CancelHandle,
+    from_above: impl FnOnce() + Send,
+    own: impl FnOnce() -> String,
+) {
+    assert_one_reason(handle, || {
+        thread::scope(|threads| {
+            threads.spawn(|| handle.cancel("by its handle"));
+            threads.spawn(from_above);
+            Some(own())
+        })
+    });
+}
+
+/// C34.
 #[test]
 fn all_are_told_the_same_reason_of_a_task() {
     rounds(|rt| {
@@ -100,13 +109,7 @@ fn all_are_told_the_same_reason_of_a_task() {
             park()
         });
         let (inner, handle) = (taken.recv().unwrap(), handle.recv().unwrap());
-        assert_one_reason(&handle, || {
-            thread::scope(|threads| {
-                threads.spawn(|| handle.cancel("by its handle"));
-                threads.spawn(|| outer.cancel("from above"));
-                Some(inner.join().unwrap())
-            })
-        });
+        assert_one_reason_of_two(&handle, || outer.cancel("above"), || inner.join().unwrap());
     });
 }
 
@@ -121,13 +124,7 @@ fn all_are_told_the_same_reason_of_a_scope() {
             })
         });
         let (handle, above) = (handle.recv().unwrap(), task.cancel_handle());
-        assert_one_reason(&handle, || {
-            thread::scope(|threads| {
-                threads.spawn(|| handle.cancel("by its handle"));
-                threads.spawn(|| above.cancel("from above"));
-                Some(task.join().unwrap())
-            })
-        });
+        assert_one_reason_of_two(&handle, || above.cancel("above"), || task.join().unwrap());
     });
 }
 

@@ -1,11 +1,7 @@
 //! What counts as a child of a task, and when a task without children left completes.
 
-use crate::common::mpsc::channel;
-use crate::common::{in_task, in_task_with, parks, thread, with_each};
+use crate::common::prelude::*;
 use crate::{Log, give_way_until_parked, receive};
-use cygnet::{
-    CancelHook, Cancelled, lease, on_cancel, park, promise, scope, spawn, spawn_now, yield_now,
-};
 
 /// Calls a function at the end of the task or scope that the hook is attached to.
 struct AtEnd<F>(F);
@@ -18,6 +14,7 @@ impl<F: FnOnce() + Send + 'static> CancelHook for AtEnd<F> {
     }
 }
 
+/// T4.
 #[test]
 fn leases_promises_and_tasks_spawned_by_leases_count_as_children() {
     in_task(|_| {
@@ -38,7 +35,7 @@ fn leases_promises_and_tasks_spawned_by_leases_count_as_children() {
         assert_open("two leases");
         drop(lease);
         assert_open("one lease");
-        let child = clone.spawn(|| park().unwrap());
+        let child = cygnet::task().spawn_in(&clone, || park().unwrap());
         drop(clone);
         assert_open("a task spawned by the lease");
         child.cancel("enough");
@@ -47,6 +44,7 @@ fn leases_promises_and_tasks_spawned_by_leases_count_as_children() {
     });
 }
 
+/// T34, C15.
 #[test]
 fn detaching_a_handle_does_not_detach_the_task() {
     in_task(|rt| {
@@ -72,7 +70,7 @@ fn detaching_a_handle_does_not_detach_the_task() {
     });
 }
 
-/// With one worker no other thread can run what the drop schedules.
+/// With one worker no other thread can run what the drop schedules. T5.
 #[test]
 fn dropping_the_last_lease_only_schedules_the_completion() {
     in_task_with(&[1], |_| {
@@ -91,7 +89,7 @@ fn dropping_the_last_lease_only_schedules_the_completion() {
 }
 
 /// In the document a child that is torn down without having run never completes its parent, which
-/// can make a shutdown hang. Here it does, and never on a thread without a worker.
+/// can make a shutdown hang. Here it does, and never on a thread without a worker. T30, C55.
 #[test]
 fn a_dropped_promise_completes_its_parent_on_a_worker() {
     with_each(|rt| {

@@ -1,113 +1,9 @@
 //! The ways a task can end, and what has happened by then.
 
-use crate::common::mpsc::channel;
-use crate::common::{
-    Count, Drops, Flag, eventually, give_way_until, in_task, parks, payload_of, with_each,
-};
-use crate::{Log, give_way_until_parked, receive};
-use cygnet::{
-    JoinError, Reason, cancel_handle, checkpoint, park, scope, spawn, spawn_local, unparker,
-    yield_now,
-};
-use std::panic::resume_unwind;
+use crate::common::prelude::*;
+use crate::{Log, give_way_until_parked};
 
-#[test]
-fn a_joiner_gets_the_result_or_the_panic_of_the_body() {
-    in_task(|_| {
-        assert_eq!(spawn(|| 7).join().unwrap(), 7);
-        let panics = spawn(|| -> u8 { resume_unwind(Box::new("boom")) });
-        let payload = panics.join().unwrap_err().into_panic().unwrap();
-        assert_eq!(payload.downcast_ref(), Some(&"boom"));
-        // The joiner waits before the joined task ends.
-        let (give, given) = channel();
-        let joiner = spawn(move || {
-            let joined = spawn(move || {
-                give.send(unparker()).unwrap();
-                park().unwrap();
-                7
-            });
-            joined.join().unwrap()
-        });
-        receive(&given).unpark();
-        assert_eq!(joiner.join().unwrap(), 7);
-    });
-}
-
-#[test]
-fn a_parent_completes_after_the_last_of_its_children() {
-    in_task(|_| {
-        let log = Log::default();
-        let seen = log.clone();
-        let (give, given) = channel();
-        let parent = spawn(move || {
-            for dropped in ["first child", "last child"] {
-                let (local, give) = (seen.on_drop(dropped), give.clone());
-                spawn(move || {
-                    let _local = local;
-                    give.send((dropped, unparker())).unwrap();
-                    park().unwrap();
-                })
-                .detach();
-            }
-            seen.add("the body returns");
-            "its result"
-        });
-        let children: std::collections::HashMap<_, _> =
-            [receive(&given), receive(&given)].into_iter().collect();
-        give_way_until(|| log.len() > 0);
-        assert!(!parent.is_finished(), "it has children left");
-        children["first child"].unpark();
-        give_way_until(|| log.len() == 2);
-        (0..20).for_each(|_| yield_now().unwrap());
-        assert!(!parent.is_finished(), "it has a child left");
-        children["last child"].unpark();
-        assert_eq!(parent.join().unwrap(), "its result");
-        log.assert(&["the body returns", "first child", "last child"], "");
-    });
-}
-
-#[test]
-fn each_wait_fails_if_a_cancel_comes_before_it_or_during_it() {
-    in_task(|_| {
-        let (give, given) = channel();
-        let task = spawn(move || {
-            give.send(cancel_handle()).unwrap();
-            let during = park().is_err();
-            // A permit no longer counts, and stays.
-            unparker().unpark();
-            [during, park().is_err(), yield_now().is_err(), checkpoint().is_err()]
-        });
-        give_way_until_parked(1);
-        receive(&given).cancel("enough");
-        assert_eq!(task.join().unwrap(), [true; 4]);
-    });
-}
-
-#[test]
-fn a_cancelled_parent_waits_for_its_children() {
-    in_task(|_| {
-        let log = Log::default();
-        let seen = log.clone();
-        let parent = spawn(move || {
-            let local = seen.on_drop("the child's local");
-            spawn(move || {
-                let _local = local;
-                assert!(park().is_err());
-                for _ in 0..20 {
-                    let _ = yield_now();
-                }
-                seen.add("the child is about to return");
-            })
-            .detach();
-            park().unwrap_err().reason().clone()
-        });
-        give_way_until_parked(2);
-        parent.cancel("enough");
-        assert_eq!(parent.join().unwrap(), Reason::from("enough"));
-        log.assert(&["the child is about to return", "the child's local"], "");
-    });
-}
-
+/// C54.
 #[test]
 fn a_child_s_values_are_dropped_before_its_parent_goes_on() {
     type Ending = (&'static str, fn() -> Result<(), ()>, bool);
@@ -160,6 +56,7 @@ fn a_child_s_values_are_dropped_before_its_parent_goes_on() {
     });
 }
 
+/// T29, C16.
 #[test]
 fn a_task_that_never_starts_drops_its_captures_once() {
     in_task(|_| {
@@ -202,6 +99,7 @@ fn a_task_that_never_starts_drops_its_captures_once() {
     });
 }
 
+/// T28.
 #[test]
 fn a_result_that_is_not_taken_is_dropped_and_its_memory_returns() {
     with_each(|rt| {

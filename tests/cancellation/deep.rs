@@ -1,8 +1,6 @@
 //! Trees as large and as deep as memory allows: nothing recurses.
 
-use crate::common::mpsc::channel;
-use crate::common::{Count, Drops, eventually, mpsc, parks, scaled_in_debug, with};
-use cygnet::{JoinError, park, spawn};
+use crate::common::prelude::*;
 
 #[test]
 fn a_chain_a_million_deep_is_cancelled_completes_and_is_released() {
@@ -24,10 +22,8 @@ fn a_chain_a_million_deep_is_cancelled_completes_and_is_released() {
         let (drops, told) = (Drops::new(), Count::new());
         let (bottom, reached) = channel();
         let before = parks(rt);
-        let root = rt.spawn({
-            let drops = drops.clone();
-            move || descend(deep, drops, bottom, told)
-        });
+        let theirs = drops.clone();
+        let root = rt.spawn(move || descend(deep, theirs, bottom, told));
         reached.recv().unwrap();
         eventually("the last one waits", || parks(rt) > before);
         assert!(!root.is_finished());

@@ -1,49 +1,33 @@
 //! A cancel by a waker that the end of a task or scope calls comes too late for every query.
 
-use crate::common::{in_task, within};
-use crate::watching::{poll, poll_by};
-use cygnet::{CancelHandle, CancelledFuture, Runtime, scope, sleep, spawn};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Poll, Wake, Waker};
-use std::time::Duration;
-
-/// A waker that cancels, and records whether the handle then reports a cancel.
-struct Cancels {
-    handle: CancelHandle,
-    happened: AtomicBool,
-}
-
-impl Wake for Cancels {
-    fn wake(self: Arc<Self>) {
-        self.handle.cancel("too late");
-        self.happened.fetch_or(self.handle.is_cancelled(), Ordering::Relaxed);
-    }
-}
+use crate::common::prelude::*;
 
 /// A task or scope with several futures, each of which cancels it when it is woken.
 struct Watched {
     handle: CancelHandle,
-    cancels: Arc<Cancels>,
+    /// The handle has reported a cancel then.
+    happened: Flag,
     futures: Vec<CancelledFuture>,
 }
 
 impl Watched {
     fn new(handle: CancelHandle) -> Watched {
-        let happened = AtomicBool::new(false);
-        let cancels = Arc::new(Cancels { handle: handle.clone(), happened });
-        let waker = Waker::from(cancels.clone());
+        let (happened, own) = (Flag::new(), handle.clone());
+        let waker = calling(move || {
+            own.cancel("too late");
+            happened.put(happened.get() || own.is_cancelled());
+        });
         let mut futures: Vec<_> = (0..3).map(|_| handle.cancelled_async()).collect();
         futures.iter_mut().for_each(|future| assert!(poll_by(future, &waker).is_pending()));
-        Watched { handle, cancels, futures }
+        Watched { handle, happened, futures }
     }
 
     fn assert_not_cancelled(self) {
         assert!(!self.handle.is_cancelled());
-        assert!(!self.cancels.happened.load(Ordering::Relaxed), "a waker saw a cancel");
+        assert!(!self.happened.get(), "a waker saw a cancel");
         let new = self.handle.cancelled_async();
         for mut future in self.futures.into_iter().chain([new]) {
-            assert!(matches!(poll(&mut future), Poll::Ready(None)));
+            assert!(matches!(poll_once(&mut future), Poll::Ready(None)));
         }
     }
 }
@@ -67,33 +51,31 @@ const LIVES: [fn() -> u8; 2] = [
 
 #[test]
 fn a_task_is_not_cancelled_by_what_its_end_calls() {
-    within(|| {
-        for live in LIVES {
-            let rt = Runtime::builder().workers(1).build().unwrap();
-            // Only the end of its parent waits for the task.
-            let (watched, value) = rt.block_on(|| {
-                let task = spawn(live);
-                let watched = Watched::new(task.cancel_handle());
-                (watched, task)
-            });
-            assert_eq!(value.join().unwrap(), 7);
+    within_each(LIVES, |live| {
+        let rt = Runtime::builder().workers(1).build().unwrap();
+        // Only the end of its parent waits for the task.
+        let (watched, value) = rt.block_on(|| {
+            let task = spawn(live);
+            let watched = Watched::new(task.cancel_handle());
+            (watched, task)
+        });
+        assert_eq!(value.join().unwrap(), 7);
+        watched.assert_not_cancelled();
+        rt.block_on(|| {
+            // The join calls the task in place.
+            let task = spawn(live);
+            let watched = Watched::new(task.cancel_handle());
+            assert_eq!(task.join().unwrap(), 7);
             watched.assert_not_cancelled();
-            rt.block_on(|| {
-                // The join calls the task in place.
-                let task = spawn(live);
-                let watched = Watched::new(task.cancel_handle());
-                assert_eq!(task.join().unwrap(), 7);
-                watched.assert_not_cancelled();
-                // A task on the same worker waits for it.
-                let task = spawn(live);
-                let watched = Watched::new(task.cancel_handle());
-                cygnet::yield_now().unwrap();
-                assert_eq!(task.join().unwrap(), 7);
-                watched.assert_not_cancelled();
-                // Only the end of the scope waits for the task.
-                let watched = scope(|s| Watched::new(s.spawn(live).cancel_handle()));
-                watched.assert_not_cancelled();
-            });
-        }
+            // A task on the same worker waits for it.
+            let task = spawn(live);
+            let watched = Watched::new(task.cancel_handle());
+            cygnet::yield_now().unwrap();
+            assert_eq!(task.join().unwrap(), 7);
+            watched.assert_not_cancelled();
+            // Only the end of the scope waits for the task.
+            let watched = scope(|s| Watched::new(s.spawn(live).cancel_handle()));
+            watched.assert_not_cancelled();
+        });
     });
 }

@@ -1,17 +1,9 @@
 //! Handles that cancel, in every order of drops and ends, and what a cancel says.
 
-use crate::common::mpsc::channel;
-use crate::common::{
-    eventually, give_way_until, in_task, in_task_with, parks, scaled_in_debug, thread, with,
-    with_each, with_own, within,
-};
+use crate::common::prelude::*;
 use crate::{parked, until_parked, why};
-use cygnet::{
-    CancelHandle, Reason, Runtime, cancel_handle, checkpoint, is_cancelled, park, scope, spawn,
-    unparker,
-};
-use std::sync::atomic::{AtomicBool, Ordering};
 
+/// C31.
 #[test]
 fn a_cancel_carries_its_reason_and_its_place() {
     with_each(|rt| {
@@ -27,6 +19,7 @@ fn a_cancel_carries_its_reason_and_its_place() {
     });
 }
 
+/// C1, C33.
 #[test]
 fn a_dropped_handle_is_named_with_the_place_of_the_spawn() {
     with_each(|rt| {
@@ -41,6 +34,7 @@ fn a_dropped_handle_is_named_with_the_place_of_the_spawn() {
     });
 }
 
+/// C32.
 #[test]
 fn the_first_of_several_reasons_counts() {
     with_each(|rt| {
@@ -104,15 +98,11 @@ fn the_end_of_the_runtime_does_not_replace_an_earlier_reason() {
         let (tell, told) = channel();
         let task = rt.spawn(move || {
             inside.send(()).unwrap();
-            while !is_cancelled() {
-                thread::yield_now();
-            }
+            spin_until(is_cancelled);
             // By its first wait the task becomes known to others; then the runtime ends.
             let mut reasons = vec![park().unwrap_err()];
             tell.send(()).unwrap();
-            while handle.spawn(|| ()).is_ok() {
-                thread::yield_now();
-            }
+            spin_until(|| handle.spawn(|| ()).is_err());
             // The cancels of the runtime's end may come a little later.
             for _ in 0..100 {
                 thread::yield_now();
@@ -132,6 +122,7 @@ fn the_end_of_the_runtime_does_not_replace_an_earlier_reason() {
     });
 }
 
+/// C10.
 #[test]
 fn cancelling_a_task_that_has_ended_does_nothing() {
     with_each(|rt| {
@@ -145,6 +136,7 @@ fn cancelling_a_task_that_has_ended_does_nothing() {
     });
 }
 
+/// C3.
 #[test]
 fn a_handle_may_outlive_its_task_and_the_runtime() {
     with_own(|rt| {
@@ -187,27 +179,16 @@ fn a_task_may_cancel_itself() {
 
 #[test]
 fn a_cancel_from_a_destructor_works_during_unwinding() {
-    struct Cancels(CancelHandle);
-    impl Drop for Cancels {
-        fn drop(&mut self) {
-            assert!(std::thread::panicking());
-            self.0.cancel("from a destructor");
-        }
-    }
     with_each(|rt| {
         let waiting = rt.spawn(parked);
         until_parked(rt, 1);
         let handle = waiting.cancel_handle();
-        let failing = rt.spawn(move || {
-            let _cancels = Cancels(handle);
-            panic!("it unwinds");
-        });
-        let failed: Result<(), _> = failing.join();
-        assert!(failed.unwrap_err().is_panic());
+        rt.block_on(|| while_unwinding(|| handle.cancel("from a destructor")));
         assert_eq!(waiting.join().unwrap(), "from a destructor");
     });
 }
 
+/// C4, C5.
 #[test]
 fn a_handle_of_a_scope_cancels_nothing_after_the_scope() {
     with_each(|rt| {
@@ -267,9 +248,7 @@ fn handles_of_scopes_are_used_and_dropped_while_the_scopes_end() {
                 scope(|s| {
                     s.spawn(|| drop(park()));
                     give.send(s.cancel_handle()).unwrap();
-                    while checkpoint().is_ok() {
-                        thread::yield_now();
-                    }
+                    spin_until(|| checkpoint().is_err());
                 });
                 checkpoint().unwrap();
             }

@@ -1,17 +1,9 @@
 //! Hooks: exactly one of their two functions is called, once.
 
-use crate::common::mpsc::channel;
-use crate::common::{
-    Calls, Flag, in_task, in_task_and_many, parks, runtime, scaled_in_debug, thread, with,
-    with_each, with_each_and_many, within,
-};
+use crate::common::prelude::*;
 use crate::{give_way_until_parked, parked, until_parked};
-use cygnet::{
-    CancelHandle, Cancelled, HookGuard, Reason, cancel_handle, checkpoint, ignore_cancellation,
-    on_cancel, park, scope, sleep, spawn, timeout,
-};
-use std::time::Duration;
 
+/// C36, C39.
 #[test]
 fn a_hook_is_told_of_a_cancel_once_before_the_call_returns() {
     in_task(|_| {
@@ -37,6 +29,7 @@ fn a_hook_is_told_of_a_cancel_once_before_the_call_returns() {
     });
 }
 
+/// C35, C36.
 #[test]
 fn a_hook_is_cleaned_up_by_the_end_of_its_scope_or_task_or_by_its_guard() {
     with_each(|rt| {
@@ -111,6 +104,7 @@ fn a_hook_of_a_cancelled_task_is_never_told_of_its_end() {
 }
 
 /// The canceller calls hooks one after the other, and the tasks that it has woken run meanwhile.
+/// C40.
 #[test]
 fn guards_and_scopes_that_end_before_the_canceller_comes_tell_of_the_cancel() {
     with_each(|rt| {
@@ -164,6 +158,7 @@ fn a_deadline_calls_the_hooks_and_an_ignoring_section_defers_them() {
     });
 }
 
+/// C38.
 #[test]
 fn a_hook_that_panics_or_waits_does_no_harm() {
     in_task(|_| {
@@ -179,6 +174,7 @@ fn a_hook_that_panics_or_waits_does_no_harm() {
     });
 }
 
+/// C37.
 #[test]
 fn a_hook_may_cancel_others_and_drop_guards_and_its_own_guard() {
     in_task(|_| {
@@ -203,6 +199,7 @@ fn a_hook_may_cancel_others_and_drop_guards_and_its_own_guard() {
     });
 }
 
+/// C41.
 #[test]
 fn dropping_a_guard_on_another_thread_waits_for_a_running_hook() {
     with(&[1, 2], |rt| {

@@ -21,9 +21,7 @@ mod unwinding;
 mod watching;
 mod watching_from_outside;
 
-use common::{Mutex, eventually, give_way_until, parks};
-use cygnet::{Cancelled, Handle, Runtime, park};
-use std::sync::Arc;
+use common::prelude::*;
 
 /// Parks until it is cancelled, and returns the reason.
 fn parked() -> String {
@@ -63,10 +61,6 @@ struct Log(Arc<Mutex<Vec<&'static str>>>);
 impl Log {
     fn add(&self, event: &'static str) {
         self.0.lock().unwrap().push(event);
-    }
-
-    fn len(&self) -> usize {
-        self.0.lock().unwrap().len()
     }
 
     /// A value whose drop is an event.

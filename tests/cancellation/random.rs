@@ -1,16 +1,7 @@
 //! Random programs whose tasks cancel each other: each task ends, once and in order.
 
 use crate::common::drops::Guard;
-use crate::common::{
-    Drops, MANY, Mutex, Random, WORKERS, runtime, scaled_in_debug, thread, within,
-};
-use cygnet::{
-    CancelHandle, Handle, JoinError, Runtime, Scope, Task, TaskLocal, Unparker, Wait, blocking,
-    cancel_handle, checkpoint, ignore_cancellation, is_cancelled, join, par, park, scope_with,
-    spawn, spawn_local, spawn_migratable, task, unparker, yield_now, yield_to,
-};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::common::prelude::*;
 
 static BOUND: TaskLocal<Arc<Guard>> = TaskLocal::new();
 
@@ -20,23 +11,11 @@ struct Round {
     parked: Mutex<Vec<Unparker>>,
     handles: Mutex<Vec<CancelHandle>>,
     drops: Drops,
-    guards: AtomicUsize,
 }
 
 type Shared = Arc<Round>;
 
-/// The values of a scope, which are dropped before its end.
-struct Level {
-    drops: Drops,
-    made: AtomicUsize,
-}
-
 impl Round {
-    fn guard(&self) -> Guard {
-        self.guards.fetch_add(1, Ordering::Relaxed);
-        self.drops.guard()
-    }
-
     fn wake_one(&self, pick: u64) {
         let mut parked = self.parked.lock().unwrap();
         if !parked.is_empty() {
@@ -72,9 +51,10 @@ fn wait_for_a_waker(round: &Shared) -> bool {
     park().is_ok()
 }
 
+/// `level` counts the values of the scope, which are dropped before its end.
 fn in_scope<'s>(
     round: &'s Shared,
-    level: &'s Level,
+    level: &'s Drops,
     s: &'s Scope<'s, '_>,
     random: &mut Random,
     depth: u32,
@@ -85,8 +65,7 @@ fn in_scope<'s>(
     let mut tasks = Vec::new();
     for _ in 0..1 + random.below(3) {
         let seed = random.seed();
-        level.made.fetch_add(1, Ordering::Relaxed);
-        let captured = level.drops.guard();
+        let captured = level.guard();
         let body = move || {
             let captured = captured;
             let value = work(round, seed, depth - 1);
@@ -97,7 +76,7 @@ fn in_scope<'s>(
             value
         };
         let task = match random.below(3) {
-            0 => s.spawn_with(task().stack_size(128 << 10).unwrap(), body),
+            0 => task().stack_size(128 << 10).unwrap().spawn_in(s, body),
             _ => s.spawn(body),
         };
         if random.below(3) == 0 {
@@ -147,7 +126,7 @@ fn work(round: &Shared, seed: u64, depth: u32) -> Guard {
     let mut children: Vec<Task<Guard>> = Vec::new();
     for _ in 0..random.below(7) {
         let child = {
-            let (round, seed, captured) = (round.clone(), random.seed(), round.guard());
+            let (round, seed, captured) = (round.clone(), random.seed(), round.drops.guard());
             move || {
                 let _captured = captured;
                 work(&round, seed, depth.saturating_sub(1))
@@ -159,7 +138,7 @@ fn work(round: &Shared, seed: u64, depth: u32) -> Guard {
             3 => drop(spawn(child)),
             4 => spawn(child).detach(),
             // SAFETY: over its suspensions the task holds handles, counters and numbers: all Send.
-            5 => children.push(unsafe { spawn_migratable(child) }),
+            5 => children.push(unsafe { task().migratable() }.spawn(child)),
             6 => match random.below(3) {
                 0 => drop(spawn_local(child).join()),
                 1 => spawn_local(child).detach(),
@@ -170,7 +149,7 @@ fn work(round: &Shared, seed: u64, depth: u32) -> Guard {
                 }
             },
             7..10 => {
-                let level = Level { drops: Drops::new(), made: AtomicUsize::new(0) };
+                let level = Drops::new();
                 let wait = if random.below(4) == 0 { Wait::DescendantsOnly } else { Wait::Anyone };
                 if wait == Wait::Anyone {
                     scope_with(wait, |s| in_scope(round, &level, s, &mut random, depth));
@@ -185,11 +164,11 @@ fn work(round: &Shared, seed: u64, depth: u32) -> Guard {
                         drop(other.join());
                     });
                 }
-                assert_eq!(level.drops.count(), level.made.load(Ordering::Relaxed));
+                assert_eq!(level.left(), 0);
             }
             10 => drop(children.last().map(yield_to)),
             11 => {
-                let bound = Arc::new(round.guard());
+                let bound = Arc::new(round.drops.guard());
                 drop(BOUND.scope(bound, || spawn(child).join()));
             }
             12 => drop(children.pop().map(Task::join)),
@@ -238,7 +217,7 @@ fn work(round: &Shared, seed: u64, depth: u32) -> Guard {
                             assert!(joined.is_ok() || !has_stack, "{joined:?}");
                         }
                         2 => {
-                            let level = Level { drops: Drops::new(), made: AtomicUsize::new(0) };
+                            let level = Drops::new();
                             scope_with(Wait::Anyone, |s| {
                                 in_scope(round, &level, s, &mut random, depth)
                             });
@@ -274,15 +253,15 @@ fn work(round: &Shared, seed: u64, depth: u32) -> Guard {
             let _ = child.join();
         }
     }
-    round.guard()
+    round.drops.guard()
 }
 
 fn child_guard(round: &Shared) -> impl FnOnce() -> Guard + Send {
-    let (round, captured) = (round.clone(), round.guard());
+    let (round, captured) = (round.clone(), round.drops.guard());
     move || {
         let _captured = captured;
         round.cancel_one(0x600);
-        round.guard()
+        round.drops.guard()
     }
 }
 
@@ -320,8 +299,7 @@ fn rounds(workers: usize, make: impl Fn() -> Runtime + Sync) {
             });
             round.parked.lock().unwrap().clear();
             round.handles.lock().unwrap().clear();
-            let made = round.guards.load(Ordering::Relaxed);
-            assert_eq!(round.drops.count(), made, "round {number} with {workers} workers");
+            assert_eq!(round.drops.left(), 0, "round {number} with {workers} workers");
         }
     });
 }

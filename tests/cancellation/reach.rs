@@ -1,13 +1,9 @@
 //! Which of the tasks started by a task a cancel of it reaches, and where a cancel may come from.
 
-use crate::common::mpsc::channel;
-use crate::common::{eventually, give_way_until, in_task, parks, runtime, with_each};
+use crate::common::prelude::*;
 use crate::{give_way_until_parked, parked};
-use cygnet::{
-    Cancelled, Handle, JoinError, Reason, Task, TaskGroup, on_cancel, park, promise, scope, spawn,
-    spawn_local, spawn_now, spawn_unscoped,
-};
 
+/// C13.
 #[test]
 fn scoped_tasks_of_every_kind_are_cancelled_with_their_scope() {
     in_task(|rt| {
@@ -20,8 +16,8 @@ fn scoped_tasks_of_every_kind_are_cancelled_with_their_scope() {
                 spawn(why),
                 spawn_now(why),
                 spawn_local(why),
-                s.lease().spawn(why),
-                pool.spawn_child(why).unwrap(),
+                cygnet::task().spawn_in(&s.lease(), why),
+                cygnet::task().spawn_in(cygnet::ChildOn(&pool), why).unwrap(),
                 promise::<Reason>(),
             );
             let scoped = s.spawn(why);
@@ -36,13 +32,12 @@ fn scoped_tasks_of_every_kind_are_cancelled_with_their_scope() {
         assert_eq!([plain, at_once, lent, foreign].map(of), [(); 4].map(|()| reason.clone()));
         assert_eq!(local.join().unwrap(), reason);
         assert!(promise.is_cancelled());
-        match external.join() {
-            Err(JoinError::NotStarted(why)) => assert_eq!(*why.reason(), reason),
-            other => panic!("{other:?}"),
-        }
+        let Err(JoinError::NotStarted(why)) = external.join() else { panic!("it has started") };
+        assert_eq!(*why.reason(), reason);
     });
 }
 
+/// C14.
 #[test]
 fn unscoped_tasks_and_detached_groups_are_not_cancelled_with_their_creator() {
     with_each(|rt| {
@@ -54,7 +49,7 @@ fn unscoped_tasks_and_detached_groups_are_not_cancelled_with_their_creator() {
                 7
             });
             let group = TaskGroup::detached(&Handle::current()).unwrap();
-            group.spawn(|| assert!(park().is_err()));
+            group.add(|| assert!(park().is_err()));
             give.send((spawn_unscoped(park), goes_on, group)).unwrap();
             parked()
         });
@@ -74,6 +69,7 @@ fn unscoped_tasks_and_detached_groups_are_not_cancelled_with_their_creator() {
     });
 }
 
+/// C2.
 #[test]
 fn a_cancel_may_come_from_any_thread_task_or_hook() {
     with_each(|rt| {

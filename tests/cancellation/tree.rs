@@ -1,10 +1,10 @@
 //! How far a cancel goes, up and down.
 
-use crate::common::mpsc::{Sender, channel};
-use crate::common::{in_task, in_task_with, runtime, with_each};
+use crate::common::mpsc::Sender;
+use crate::common::prelude::*;
 use crate::{parked, until_parked, why};
-use cygnet::{JoinError, checkpoint, is_cancelled, join, park, scope, spawn, task, yield_now};
 
+/// C12.
 #[test]
 fn a_cancel_reaches_all_descendants_that_wait() {
     fn grow(levels: usize, tell: Sender<String>) {
@@ -29,6 +29,7 @@ fn a_cancel_reaches_all_descendants_that_wait() {
     });
 }
 
+/// C25.
 #[test]
 fn a_task_that_computes_learns_of_the_cancel_of_a_distant_ancestor() {
     fn descend(levels: usize, started: Sender<()>, tell: Sender<String>) {
@@ -56,6 +57,21 @@ fn a_task_that_computes_learns_of_the_cancel_of_a_distant_ancestor() {
     });
 }
 
+/// C11.
+#[test]
+fn the_call_that_cancels_runs_no_task() {
+    in_task_with(&[1], |_| {
+        let ran = Flag::new();
+        let task = spawn(move || ran.put(park().is_err()));
+        crate::give_way_until_parked(1);
+        task.cancel("enough");
+        assert!(!ran.get());
+        task.join().unwrap();
+        assert!(ran.get());
+    });
+}
+
+/// C16.
 #[test]
 fn a_fresh_task_below_a_cancelled_grandparent_never_starts() {
     in_task_with(&[1], |_| {
@@ -63,32 +79,12 @@ fn a_fresh_task_below_a_cancelled_grandparent_never_starts() {
             scope(|inner| {
                 let task = inner.spawn(|| unreachable!("it is cancelled"));
                 outer.cancel("enough");
-                match task.join() {
-                    Err(JoinError::Cancelled(cancelled)) => {
-                        assert_eq!(cancelled.reason().to_string(), "enough");
-                    }
-                    other => panic!("{other:?}"),
-                }
+                let Err(JoinError::Cancelled(cancelled)) = task.join() else {
+                    panic!("it was not cancelled")
+                };
+                assert_eq!(cancelled.reason().to_string(), "enough");
             });
         });
-    });
-}
-
-#[test]
-fn the_siblings_and_the_parent_of_a_cancelled_task_go_on() {
-    in_task(|_| {
-        let me = cygnet::unparker();
-        let sibling = spawn(move || {
-            yield_now().unwrap();
-            me.unpark();
-        });
-        let cancelled = spawn(|| park().is_err());
-        yield_now().unwrap();
-        cancelled.cancel("only this one");
-        park().unwrap();
-        sibling.join().unwrap();
-        assert!(matches!(cancelled.join(), Ok(true) | Err(JoinError::NotStarted(_))));
-        checkpoint().unwrap();
     });
 }
 
@@ -162,7 +158,7 @@ fn a_cancel_reaches_local_and_migratable_tasks_and_own_stacks() {
         let root = rt.spawn(|| {
             let own = task().stack_size(128 << 10).unwrap().spawn(parked);
             // SAFETY: `parked` holds only a string over its suspension.
-            let migratable = unsafe { cygnet::spawn_migratable(parked) };
+            let migratable = unsafe { task().migratable() }.spawn(parked);
             let local = cygnet::spawn_local(parked);
             let (tell, told) = channel();
             let tells = (tell.clone(), tell.clone());
@@ -187,6 +183,7 @@ fn a_cancel_reaches_local_and_migratable_tasks_and_own_stacks() {
     });
 }
 
+/// C6.
 #[test]
 fn the_end_of_a_runtime_is_the_reason_of_its_cancels() {
     let rt = runtime(2);

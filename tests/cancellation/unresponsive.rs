@@ -1,8 +1,6 @@
 //! Tasks that take no notice of a cancel: they give way to other tasks, and the metrics name them.
 
-use crate::common::{Flag, give_way_until, in_task, mpsc};
-use cygnet::{Task, checkpoint, park, sleep, spawn, task, yield_now};
-use std::time::Duration;
+use crate::common::prelude::*;
 
 /// A task that calls `wait` until `stop`, and says when it has begun.
 struct Deaf {
@@ -22,6 +20,7 @@ fn deaf(name: &str, wait: fn()) -> Deaf {
     Deaf { task, begun, stop }
 }
 
+/// C26, C27, C28.
 #[test]
 fn a_task_that_calls_waits_in_a_loop_gives_way_and_is_named() {
     let waits: [(&str, fn()); 4] = [

@@ -1,8 +1,7 @@
 //! `Cancelled::unwind`, which ends the task without a panic message.
 
-use crate::common::{Count, Drops, panic_of, runtime, spin_loop, thread, with_each, within};
+use crate::common::prelude::*;
 use crate::until_parked;
-use cygnet::{Builder, JoinError, Runtime, checkpoint, join, park, scope, spawn};
 
 /// Parks, deep down, and unwinds when it is cancelled.
 fn deep_down(levels: usize, drops: &Drops) {
@@ -14,26 +13,22 @@ fn deep_down(levels: usize, drops: &Drops) {
     }
 }
 
+/// C29.
 #[test]
 fn an_unwinding_ends_the_task_and_drops_the_values_of_its_frames() {
     with_each(|rt| {
         let drops = Drops::new();
-        let task = rt.spawn({
-            let drops = drops.clone();
-            move || deep_down(10, &drops)
-        });
+        let theirs = drops.clone();
+        let task = rt.spawn(move || deep_down(10, &theirs));
         until_parked(rt, 1);
         task.cancel("enough");
-        match task.join() {
-            Err(JoinError::Unwound(cancelled)) => {
-                assert_eq!(cancelled.reason().to_string(), "enough");
-            }
-            other => panic!("{other:?}"),
-        }
+        let Err(JoinError::Unwound(cancelled)) = task.join() else { panic!("it was not unwound") };
+        assert_eq!(cancelled.reason().to_string(), "enough");
         assert_eq!(drops.count(), 11);
     });
 }
 
+/// C30.
 #[test]
 fn an_unwinding_is_no_panic_for_a_scope_or_for_the_panic_handler() {
     within(|| {
@@ -67,10 +62,8 @@ fn an_unwinding_is_no_panic_for_a_scope_or_for_the_panic_handler() {
 fn a_half_of_a_join_that_unwinds_waits_for_the_other_half() {
     with_each(|rt| {
         let drops = Drops::new();
-        let task = rt.spawn({
-            let drops = drops.clone();
-            move || join(|| deep_down(1, &drops), || deep_down(2, &drops))
-        });
+        let theirs = drops.clone();
+        let task = rt.spawn(move || join(|| deep_down(1, &theirs), || deep_down(2, &theirs)));
         until_parked(rt, 1);
         task.cancel("enough");
         assert!(matches!(task.join(), Err(JoinError::Unwound(_))));
@@ -90,10 +83,8 @@ fn block_on_reports_an_unwinding_as_an_error_or_panics() {
         let text = panic_of(|| rt.block_on(body));
         assert!(text.contains("unwound") && text.contains("myself"), "{text}");
         // In a task the unwinding goes on in that task.
-        let outer = rt.spawn({
-            let handle = rt.handle();
-            move || handle.block_on(body)
-        });
+        let theirs = rt.handle();
+        let outer = rt.spawn(move || theirs.block_on(body));
         assert!(matches!(outer.join(), Err(JoinError::Unwound(_))));
     });
 }

@@ -1,33 +1,8 @@
 //! [`CancelHandle::cancelled_async`]: futures that are ready when a task or scope is cancelled or
 //! has ended.
 
-use crate::common::mpsc::channel;
-use crate::common::{
-    Count, Drops, Mutex, Random, eventually, in_task, runtime, scaled_in_debug, thread, with_each,
-    within,
-};
+use crate::common::prelude::*;
 use crate::until_parked;
-use cygnet::sync::Event;
-use cygnet::{
-    CancelHandle, CancelledFuture, Reason, ScopedTask, cancel_handle, checkpoint,
-    ignore_cancellation, park, scope, select, spawn, wait, yield_now,
-};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
-
-pub(crate) fn poll(future: &mut CancelledFuture) -> Poll<Option<cygnet::Cancelled>> {
-    poll_by(future, Waker::noop())
-}
-
-pub(crate) fn poll_by(
-    future: &mut CancelledFuture,
-    waker: &Waker,
-) -> Poll<Option<cygnet::Cancelled>> {
-    Pin::new(future).poll(&mut Context::from_waker(waker))
-}
 
 /// Waits for the reason of a cancel, or for the end without one.
 pub(crate) fn why(future: CancelledFuture) -> Option<Reason> {
@@ -36,7 +11,7 @@ pub(crate) fn why(future: CancelledFuture) -> Option<Reason> {
 
 /// The same without a wait, for scopes that are cancelled.
 fn why_now(future: &mut CancelledFuture) -> Option<Reason> {
-    match poll(future) {
+    match poll_once(future) {
         Poll::Ready(cancelled) => cancelled.map(|cancelled| cancelled.reason().clone()),
         Poll::Pending => panic!("the future is not ready"),
     }
@@ -44,7 +19,7 @@ fn why_now(future: &mut CancelledFuture) -> Option<Reason> {
 
 /// Polls the future once, and returns the rest of the wait.
 pub(crate) fn begun(mut future: CancelledFuture) -> Box<dyn FnOnce() -> Option<Reason> + Send> {
-    match poll(&mut future) {
+    match poll_once(&mut future) {
         Poll::Ready(over) => Box::new(move || over.map(|cancelled| cancelled.reason().clone())),
         Poll::Pending => Box::new(move || why(future)),
     }
@@ -76,7 +51,7 @@ fn a_cancel_of_a_task_is_told_with_its_reason_before_it_and_after_it() {
         let task = rt.spawn(park);
         let handle = task.cancel_handle();
         let mut early = handle.cancelled_async();
-        assert!(poll(&mut early).is_pending());
+        assert!(poll_once(&mut early).is_pending());
         assert!(format!("{early:?}").contains("false"));
         handle.cancel("enough");
         assert_eq!(why(early), explicit("enough"));
@@ -87,6 +62,7 @@ fn a_cancel_of_a_task_is_told_with_its_reason_before_it_and_after_it() {
     });
 }
 
+/// C42.
 #[test]
 fn an_end_without_a_cancel_is_told_as_such() {
     let ends: [fn(); 4] = [
@@ -165,7 +141,7 @@ fn a_scope_is_watched_to_its_cancel_or_its_end() {
     in_task(|_| {
         let watch = |s: &cygnet::Scope<'_, '_>| {
             let mut early = s.cancel_handle().cancelled_async();
-            assert!(poll(&mut early).is_pending());
+            assert!(poll_once(&mut early).is_pending());
             early
         };
         let cancelled = scope(|s| {
@@ -205,7 +181,7 @@ fn a_dropped_handle_a_time_limit_and_the_end_of_the_runtime_are_told() {
         let task = rt.spawn(park);
         until_parked(&rt, 1);
         let mut watched = task.cancel_handle().cancelled_async();
-        assert!(poll(&mut watched).is_pending());
+        assert!(poll_once(&mut watched).is_pending());
         let late = task.cancel_handle();
         drop(rt);
         assert_eq!(why(watched), Some(Reason::RuntimeShutDown));
@@ -220,7 +196,7 @@ fn a_cancel_from_above_is_told_when_it_comes() {
     in_task(|_| {
         let mut late = below_a_scope(|own, above| {
             let mut watched = own.cancelled_async();
-            assert!(poll(&mut watched).is_pending());
+            assert!(poll_once(&mut watched).is_pending());
             above.cancel("from above");
             assert_eq!(why_now(&mut watched), explicit("from above"));
             assert!(checkpoint().is_err());
@@ -278,7 +254,7 @@ fn a_cancel_from_above_that_an_inner_scope_learns_of_is_told() {
             rt.block_on(|| {
                 drop(below_a_scope(|own, above| {
                     let mut watched = own.cancelled_async();
-                    assert!(poll(&mut watched).is_pending());
+                    assert!(poll_once(&mut watched).is_pending());
                     above.cancel("from above");
                     assert!(ask_inside(depth));
                     assert_eq!(why_now(&mut watched), explicit("from above"), "{depth}");
@@ -342,7 +318,7 @@ fn an_ignored_cancel_is_told_when_the_section_ends() {
         let mut watched = handle.cancelled_async();
         ignore_cancellation(|| {
             handle.cancel("later");
-            assert!(poll(&mut watched).is_pending());
+            assert!(poll_once(&mut watched).is_pending());
             assert!(handle.is_cancelled());
         })
         .unwrap();
@@ -377,22 +353,16 @@ fn a_cancel_wakes_tasks_and_threads_and_is_a_branch_of_a_select() {
     });
 }
 
-/// Counts its calls.
-struct Counts(AtomicUsize, #[allow(dead_code)] Option<crate::common::drops::Guard>);
-
-impl Wake for Counts {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn a_dropped_future_wakes_nothing_and_keeps_no_waker() {
     with_each(|rt| {
         let (task, drops) = (rt.spawn(park), Drops::new());
         let handle = task.cancel_handle();
-        let counts = Arc::new(Counts(AtomicUsize::new(0), Some(drops.guard())));
-        let waker = Waker::from(Arc::clone(&counts));
+        let (count, guard) = (Count::new(), drops.guard());
+        let waker = calling(move || {
+            let _kept = &guard;
+            count.up();
+        });
         let mut futures: Vec<_> = (0..3).map(|_| handle.cancelled_async()).collect();
         for future in &mut futures {
             assert!(poll_by(future, &waker).is_pending());
@@ -401,8 +371,7 @@ fn a_dropped_future_wakes_nothing_and_keeps_no_waker() {
         drop(futures.remove(1));
         handle.cancel("enough");
         // The end of the task may call the wakers, on another thread.
-        eventually("both are told", || counts.0.load(Ordering::Relaxed) == 2);
-        drop(counts);
+        eventually("both are told", || count.get() == 2);
         eventually("the wakers are gone", || drops.left() == 0);
         drop(futures);
         let _ = task.join();
@@ -417,36 +386,33 @@ fn a_forgotten_future_still_calls_its_waker() {
     with_each(|rt| {
         let task = rt.spawn(park);
         let mut future = task.cancel_handle().cancelled_async();
-        let counts = Arc::new(Counts(AtomicUsize::new(0), None));
-        let waker = Waker::from(Arc::clone(&counts));
+        let count = Count::new();
+        let waker = calling(move || count.up());
         assert!(poll_by(&mut future, &waker).is_pending());
         std::mem::forget(future);
         task.cancel("enough");
         let _ = task.join();
-        eventually("it is told", || counts.0.load(Ordering::Relaxed) == 1);
+        eventually("it is told", || count.get() == 1);
     });
 }
 
 #[test]
 fn a_waker_may_drop_the_future_and_panic() {
-    struct DropsIt(Mutex<Option<CancelledFuture>>);
-    impl Wake for DropsIt {
-        fn wake(self: Arc<Self>) {
-            drop(self.0.lock().unwrap().take());
-            panic!("in a waker");
-        }
-    }
     with_each(|rt| {
         let task = rt.spawn(park);
         let handle = task.cancel_handle();
-        let place = Arc::new(DropsIt(Mutex::new(None)));
-        let waker = Waker::from(Arc::clone(&place));
+        let place = Arc::new(Mutex::new(None));
+        let there = Arc::clone(&place);
+        let waker = calling(move || {
+            drop(there.lock().unwrap().take());
+            panic!("in a waker");
+        });
         let mut future = handle.cancelled_async();
         assert!(poll_by(&mut future, &waker).is_pending());
-        *place.0.lock().unwrap() = Some(future);
+        *place.lock().unwrap() = Some(future);
         handle.cancel("enough");
         // The end of the task may call the wakers, on another thread.
-        let gone = || place.0.lock().unwrap_or_else(|e| e.into_inner()).is_none();
+        let gone = || place.lock().unwrap_or_else(|e| e.into_inner()).is_none();
         eventually("it is dropped", gone);
         let _ = task.join();
     });
@@ -473,7 +439,7 @@ fn watchers_come_and_go_during_cancels_and_ends() {
                     let mut watched = task.cancel_handle().cancelled_async();
                     rt.spawn(move || {
                         if i == 0 {
-                            let _ = poll(&mut watched);
+                            let _ = poll_once(&mut watched);
                             return None;
                         }
                         Some(why(watched))

@@ -1,10 +1,8 @@
 //! A handle of a task tells of cancels of its ancestors while the task computes and does not ask.
 
-use crate::common::mpsc::{Sender, channel};
-use crate::common::{Flag, Random, eventually, scaled_in_debug, spin_loop, thread, with_each};
-use crate::watching::{begun, explicit, poll, why};
-use cygnet::{CancelHandle, Reason, cancel_handle, scope, spawn, yield_now};
-use std::task::Poll;
+use crate::common::mpsc::Sender;
+use crate::common::prelude::*;
+use crate::watching::{begun, explicit, why};
 
 /// Runs a chain of tasks, each joined by its parent. The last one computes until it may end. No
 /// task asks for a cancel, and the tasks that are called in place never wait.
@@ -35,12 +33,13 @@ fn with_computing(depth: usize, look: impl Fn(&[CancelHandle], &dyn Fn()) + Sync
     });
 }
 
+/// C42.
 #[test]
 fn a_watcher_is_told_of_a_cancel_of_an_ancestor_while_the_task_computes() {
     for depth in [1, 2, 20] {
         with_computing(depth, |handles, cancel| {
             let mut watched: Vec<_> = handles.iter().map(CancelHandle::cancelled_async).collect();
-            assert!(watched.iter_mut().rev().all(|watched| poll(watched).is_pending()));
+            assert!(watched.iter_mut().rev().all(|watched| poll_once(watched).is_pending()));
             cancel();
             for watched in watched {
                 assert_eq!(why(watched), explicit("enough"));
@@ -53,7 +52,7 @@ fn a_watcher_is_told_of_a_cancel_of_an_ancestor_while_the_task_computes() {
 fn a_first_poll_after_the_cancel_of_an_ancestor_is_ready() {
     with_computing(1, |handles, cancel| {
         cancel();
-        match poll(&mut handles[0].cancelled_async()) {
+        match poll_once(&mut handles[0].cancelled_async()) {
             Poll::Ready(told) => assert_eq!(told.unwrap().reason(), &Reason::from("enough")),
             Poll::Pending => panic!("its parent is cancelled"),
         }
@@ -184,7 +183,7 @@ fn watchers_that_leave_or_stay_do_not_disturb_tasks_that_end() {
             let top = rt.spawn(move || compute_below(3, &give, may_end));
             let handles: Vec<_> = (0..3).map(|_| handles.recv().unwrap()).collect();
             let mut watched: Vec<_> = handles.iter().map(CancelHandle::cancelled_async).collect();
-            watched.iter_mut().for_each(|watched| assert!(poll(watched).is_pending()));
+            watched.iter_mut().for_each(|watched| assert!(poll_once(watched).is_pending()));
             if leave {
                 watched.clear();
             }

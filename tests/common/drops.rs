@@ -24,18 +24,27 @@ impl Drops {
         Guard(self.clone())
     }
 
-    /// The body of a task that owns such a value, and parks until it is cancelled.
-    pub(crate) fn parks(&self) -> impl FnOnce() + Send + use<> {
+    /// A closure that owns such a value while it calls `f`.
+    pub(crate) fn around<R, F: FnOnce() -> R>(&self, f: F) -> impl FnOnce() -> R + use<R, F> {
         let guard = self.guard();
         move || {
             let _guard = guard;
-            assert!(cygnet::park().is_err());
+            f()
         }
+    }
+
+    /// The body of a task that owns such a value, and parks until it is cancelled.
+    pub(crate) fn parks(&self) -> impl FnOnce() + Send + use<> {
+        self.around(|| assert!(cygnet::park().is_err()))
+    }
+
+    pub(crate) fn made(&self) -> usize {
+        self.0.made.load(Ordering::Relaxed)
     }
 
     /// How many of them have not been dropped.
     pub(crate) fn left(&self) -> usize {
-        self.0.made.load(Ordering::Relaxed) - self.count()
+        self.made() - self.count()
     }
 
     pub(crate) fn count(&self) -> usize {

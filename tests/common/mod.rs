@@ -10,6 +10,8 @@ pub(crate) mod calls;
 pub(crate) mod choices;
 pub(crate) mod corpus;
 pub(crate) mod drops;
+pub(crate) mod foreign;
+pub(crate) mod prelude;
 pub(crate) mod proc;
 pub(crate) mod random;
 pub(crate) mod rerun;
@@ -21,15 +23,19 @@ pub(crate) mod watchdog;
 
 pub(crate) use calls::Calls;
 pub(crate) use drops::Drops;
-pub(crate) use random::Random;
+pub(crate) use foreign::{
+    Bomb, OnDrop, calling, calling_at_drop, calling_once, poll_by, while_unwinding,
+};
+pub(crate) use random::{Random, orders};
 pub(crate) use shared::{Count, Flag};
 pub(crate) use waiters::{
-    LONG, MOMENT, block_on, own, poll_once, queued, until_waiting, waiting, waits,
+    LONG, MOMENT, begun, block_on, own, parked, parking, poll_once, queued, sleeper, until_waiting,
+    waiting, waits,
 };
 
 #[cfg(feature = "sim")]
 pub(crate) use cygnet::sim::{now, thread};
-use cygnet::{Runtime, Task};
+use cygnet::{Runtime, Scope, Task};
 #[cfg(feature = "sim")]
 pub(crate) use simulated::{Barrier, Mutex, mpsc};
 use std::time::Duration;
@@ -141,9 +147,12 @@ pub(crate) fn in_task_with(workers: &[usize], show: impl Fn(&Runtime) + Sync) {
 /// Shows a behaviour of runtimes that the test itself ends, with each of the usual numbers of
 /// workers.
 pub(crate) fn with_own(show: impl Fn(Runtime) + Sync) {
-    for workers in WORKERS {
-        within(|| show(runtime(workers)));
-    }
+    with_own_of(&WORKERS, show);
+}
+
+/// Like `with_own`, with these numbers of workers.
+pub(crate) fn with_own_of(workers: &[usize], show: impl Fn(Runtime) + Sync) {
+    workers.iter().for_each(|&workers| within(|| show(runtime(workers))));
 }
 
 /// Not generic: the test programs take long enough to compile.
@@ -197,6 +206,19 @@ pub(crate) fn within(f: impl Fn() + Sync) {
     within_seconds(60, f);
 }
 
+/// Runs `show` with each of the values, all of them within the watchdog's patience.
+pub(crate) fn within_each<T>(
+    values: impl IntoIterator<Item = T> + Clone + Sync,
+    show: impl Fn(T) + Sync,
+) {
+    within(|| values.clone().into_iter().for_each(&show));
+}
+
+/// Runs `show` `n` times, or a part of that, each time with the number of the round.
+pub(crate) fn rounds(n: usize, show: impl Fn(usize) + Sync) {
+    within(|| (0..scaled_in_debug(n)).for_each(&show));
+}
+
 /// As `within`, and it must end within `seconds` (more where the machine is known to be slow).
 pub(crate) fn within_seconds(seconds: u64, f: impl Fn() + Sync) {
     within_all(seconds, &f);
@@ -236,6 +258,36 @@ pub(crate) fn give_way_until(mut so: impl FnMut() -> bool) {
             thread::sleep(Duration::from_micros(50));
         }
     }
+}
+
+/// In a task: yields until a value comes.
+pub(crate) fn received<T>(from: &mpsc::Receiver<T>) -> T {
+    let mut value = None;
+    give_way_until(|| {
+        value = from.try_recv().ok();
+        value.is_some()
+    });
+    value.expect("it has come")
+}
+
+/// Opens a scope in a task of the runtime.
+pub(crate) fn scope_on<'env, R: Send>(
+    rt: &Runtime,
+    f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R + Send,
+) -> R {
+    rt.block_on(|| cygnet::scope(f))
+}
+
+/// In a task: runs `body` in `n` tasks, each with its number, and waits for their end.
+pub(crate) fn crowd(n: usize, body: impl Fn(usize) + Sync) {
+    let body = &body;
+    cygnet::scope(|s| (0..n).for_each(|i| drop(s.spawn(move || body(i)))));
+}
+
+/// Runs `body` in `n` threads, each with its number, and waits for their end.
+pub(crate) fn threads(n: usize, body: impl Fn(usize) + Sync) {
+    let body = &body;
+    thread::scope(|s| (0..n).for_each(|i| drop(s.spawn(move || body(i)))));
 }
 
 /// In a task: yields `n` times.
@@ -286,6 +338,13 @@ pub(crate) fn panic_of<R>(f: impl FnOnce() -> R) -> String {
         Ok(_) => panic!("it did not panic"),
         Err(payload) => text(&*payload).to_owned(),
     }
+}
+
+/// Calls `f`, which must panic with a text that contains `expected`.
+#[track_caller]
+pub(crate) fn panics_with<R>(expected: &str, f: impl FnOnce() -> R) {
+    let said = panic_of(f);
+    assert!(said.contains(expected), "{said}");
 }
 
 /// A turn of a loop that waits for another thread without yielding to it. In simulation other

@@ -16,3 +16,13 @@ impl Random {
         self.below(u64::MAX)
     }
 }
+
+/// All orders of the numbers below `n`.
+pub(crate) fn orders(n: usize) -> Vec<Vec<usize>> {
+    if n == 0 {
+        return vec![Vec::new()];
+    }
+    let insert =
+        |order: Vec<usize>| (0..n).map(move |at| [&order[..at], &[n - 1], &order[at..]].concat());
+    orders(n - 1).into_iter().flat_map(insert).collect()
+}

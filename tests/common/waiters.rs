@@ -1,9 +1,10 @@
 //! Callers that wait at a primitive: how many there are, and tasks that join them.
 
-use super::{eventually, thread};
-use cygnet::{Runtime, Task};
+use super::mpsc::channel;
+use super::{eventually, give_way_until, parks, thread};
+use cygnet::{Runtime, Task, Unparker};
 use std::fmt::Debug;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
@@ -37,6 +38,44 @@ pub(crate) fn queued<R: Send + 'static>(
     task
 }
 
+/// Calls `begin`, and returns its value once `more` waits have parked a task meanwhile.
+#[track_caller]
+pub(crate) fn parking<R>(rt: &Runtime, more: u64, begin: impl FnOnce() -> R) -> R {
+    let before = parks(rt);
+    let begun = begin();
+    let they_wait = || parks(rt) >= before + more;
+    match cygnet::current_id() {
+        Some(_) => give_way_until(they_wait),
+        None => eventually("they wait", they_wait),
+    }
+    begun
+}
+
+/// Spawns `body`, in a task as its child, and returns once `more` waits have parked a task
+/// meanwhile.
+#[track_caller]
+pub(crate) fn parked<R: Send + 'static>(
+    rt: &Runtime,
+    more: u64,
+    body: impl FnOnce() -> R + Send + 'static,
+) -> Task<R> {
+    parking(rt, more, || match cygnet::current_id() {
+        Some(_) => cygnet::spawn(body),
+        None => rt.spawn(body),
+    })
+}
+
+/// Spawns a task that parks, as [`parked`] does. Returns it with its unparker once it waits.
+#[track_caller]
+pub(crate) fn sleeper(rt: &Runtime) -> (Task<bool>, Unparker) {
+    let (tell, told) = channel();
+    let task = parked(rt, 1, move || {
+        tell.send(cygnet::unparker()).unwrap();
+        cygnet::park().is_ok()
+    });
+    (task, told.recv().unwrap())
+}
+
 /// Spawns `body` with a clone of `primitive` and returns once it waits there.
 #[track_caller]
 pub(crate) fn waits<T: Clone + Debug + Send + 'static, R: Send + 'static>(
@@ -59,6 +98,14 @@ pub(crate) fn own<T: Clone, R, F: FnOnce(T) -> R>(
 /// Polls a future with a waker that does nothing.
 pub(crate) fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Polls a future for the first time. It must not be ready.
+#[track_caller]
+pub(crate) fn begun<F: Future>(future: F) -> Pin<Box<F>> {
+    let mut future = Box::pin(future);
+    assert!(poll_once(future.as_mut()).is_pending());
+    future
 }
 
 struct Unpark(thread::Thread);

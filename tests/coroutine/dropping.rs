@@ -1,9 +1,9 @@
 //! Coroutines that are dropped before their ends.
 
-use crate::{AtDrop, Log, Plain, Tell, again, assert_aborted, logged, panic_of, suspended};
+use crate::common::prelude::*;
+use crate::{Log, Plain, Tell, again, assert_aborted, logged, suspended};
 use cygnet::coroutine::{Coroutine, Yielder};
-use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind, set_hook};
-use std::rc::Rc;
+use std::panic::{panic_any, set_hook};
 use std::{mem, thread};
 
 /// Suspends, and keeps the unwinding from going further.
@@ -13,11 +13,8 @@ fn suspend_and_swallow(yielder: &Yielder<(), ()>) {
 
 /// Drops a coroutine that holds the value, while a panic unwinds the thread.
 fn drop_while_panicking<T: 'static>(value: T, body: impl FnOnce(&Yielder<(), ()>, T) + 'static) {
-    let said = panic_of(|| {
-        let _co = suspended(move |yielder, ()| body(yielder, value));
-        resume_unwind(Box::new("planted"));
-    });
-    assert_eq!(said, "planted");
+    let co = suspended(move |yielder, ()| body(yielder, value));
+    while_unwinding(|| drop(co));
     assert!(!thread::panicking());
 }
 
@@ -76,7 +73,7 @@ fn destructors_may_use_other_coroutines_meanwhile() {
     let log = Log::default();
     let inside = log.clone();
     drop(suspended(move |yielder, ()| {
-        let _uses_another = AtDrop(|| {
+        let _uses_another = OnDrop(|| {
             let tell = Tell(1, inside.clone());
             // A coroutine runs to its end while the thread unwinds.
             Plain::new(move |_, ()| drop(tell)).resume(()).unwrap();
@@ -111,7 +108,7 @@ fn such_a_panic_is_contained_while_the_thread_is_panicking() {
     drop_while_panicking((), |yielder, ()| {
         suspend_and_swallow(yielder);
         // The destructor of the payload panics. The second payload is leaked, so it has no size.
-        panic_any(AtDrop(|| resume_unwind(Box::new(()))));
+        panic_any(OnDrop(|| resume_unwind(Box::new(()))));
     });
 }
 
@@ -143,7 +140,7 @@ fn a_body_that_never_stops_suspending_aborts_with_a_sentence() {
 fn a_destructor_that_panics_meanwhile_aborts() {
     let output = again(|| {
         drop(suspended(|yielder, ()| {
-            let _bomb = AtDrop(|| panic!("planted"));
+            let _bomb = OnDrop(|| panic!("planted"));
             yielder.suspend(());
         }));
     });
@@ -154,7 +151,7 @@ fn a_destructor_that_panics_meanwhile_aborts() {
 fn a_destructor_that_suspends_meanwhile_aborts_with_a_sentence() {
     let output = again(|| {
         drop(suspended(|yielder, ()| {
-            let _suspends = AtDrop(|| yielder.suspend(()));
+            let _suspends = OnDrop(|| yielder.suspend(()));
             yielder.suspend(());
         }));
     });
@@ -176,7 +173,7 @@ fn the_unwinding_of_one_is_an_ordinary_panic_in_another() {
 
 #[test]
 fn a_panic_in_the_destructor_of_a_closure_surfaces_in_the_drop() {
-    let bomb = AtDrop(|| panic_any("planted"));
+    let bomb = OnDrop(|| panic_any("planted"));
     let co = Plain::new(move |_, ()| drop(bomb));
     assert_eq!(panic_of(|| drop(co)), "planted");
 }

@@ -1,11 +1,11 @@
 //! Bare coroutines, without a runtime and inside tasks.
 #![cfg(not(loom))]
 
+#[path = "../common/mod.rs"]
+mod common;
 mod dropping;
 mod many;
 mod panics;
-#[path = "../common/rerun.rs"]
-mod rerun;
 mod scoped;
 mod stack;
 mod state;
@@ -13,13 +13,9 @@ mod tasks;
 mod the_end_of_a_thread;
 mod values;
 
-use std::any;
-use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::Output;
-use std::rc::Rc;
-
+use common::prelude::*;
 use cygnet::coroutine::{Coroutine, Resumed, Yielder};
+use std::process::Output;
 
 /// A coroutine without values.
 type Plain = Coroutine<(), (), ()>;
@@ -41,15 +37,6 @@ fn logged() -> (Log, Tell) {
     (log.clone(), Tell(1, log))
 }
 
-/// Calls its function when it is dropped.
-struct AtDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for AtDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
-
 /// A coroutine that has been resumed once, and has suspended.
 fn suspended<Ret: 'static>(
     body: impl FnOnce(&Yielder<(), ()>, ()) -> Ret + 'static,
@@ -61,20 +48,6 @@ fn suspended<Ret: 'static>(
 
 /// The panic of a suspension inside a call that must return first.
 const MUST_RETURN_FIRST: &str = "inside a call that must return first";
-
-/// The text of a panic.
-fn message(payload: &(dyn any::Any + Send)) -> &str {
-    match payload.downcast_ref::<String>() {
-        Some(text) => text,
-        None => payload.downcast_ref::<&str>().expect("a panic with a message"),
-    }
-}
-
-/// The panic of `f`, which must panic, as text.
-fn panic_of<R>(f: impl FnOnce() -> R) -> String {
-    let caught = catch_unwind(AssertUnwindSafe(|| drop(f())));
-    message(&*caught.unwrap_err()).to_owned()
-}
 
 /// Runs the calling test's `body` in a process of its own, and returns how that ended.
 fn again(body: impl FnOnce()) -> Output {

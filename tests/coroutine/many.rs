@@ -1,9 +1,7 @@
 //! Large numbers of coroutines, resumes and nested resumes.
 
-use crate::AtDrop;
+use crate::common::prelude::*;
 use cygnet::coroutine::{Coroutine, Resumed};
-use std::cell::Cell;
-use std::rc::Rc;
 
 #[test]
 fn a_million_resumes_and_suspensions() {
@@ -52,7 +50,7 @@ fn a_chain_of_resumes_a_thousand_deep_and_its_drop() {
     fn nest(depth: u32, dropped: Rc<Cell<u32>>) -> Coroutine<(), u32, ()> {
         Coroutine::new(move |yielder, ()| {
             let own = dropped.clone();
-            let _count = AtDrop(|| own.set(own.get() + 1));
+            let _count = OnDrop(|| own.set(own.get() + 1));
             if depth == 0 {
                 yielder.suspend(0);
                 return;

@@ -1,9 +1,8 @@
 //! Panics of bodies and of resumers.
 
-use crate::{AtDrop, MUST_RETURN_FIRST, Plain, again, assert_aborted, logged, message, panic_of};
+use crate::common::prelude::*;
+use crate::{MUST_RETURN_FIRST, Plain, again, assert_aborted, logged};
 use cygnet::coroutine::{Coroutine, ResumeError, Resumed, State};
-use cygnet::{Runtime, no_suspend, yield_now};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 
 #[test]
@@ -47,17 +46,9 @@ type Outcome = Result<Resumed<bool, bool>, String>;
 
 /// Resumes `co` in a destructor while a panic unwinds the thread.
 fn resumed_during_a_panic(co: &Coroutine<(), bool, bool>) -> Outcome {
-    let mut outcome = None;
-    let said = panic_of(|| {
-        let _resumes = AtDrop(|| {
-            let resumed = catch_unwind(AssertUnwindSafe(|| co.resume(()).unwrap()));
-            outcome = Some(resumed.map_err(|payload| message(&*payload).to_owned()));
-        });
-        resume_unwind(Box::new("planted"));
-    });
-    assert_eq!(said, "planted");
+    let resumed = while_unwinding(|| catch_unwind(AssertUnwindSafe(|| co.resume(()).unwrap())));
     assert!(!thread::panicking());
-    outcome.expect("the destructor has run")
+    resumed.map_err(|payload| text(&*payload).to_owned())
 }
 
 #[test]
@@ -99,7 +90,7 @@ fn a_body_that_is_refused_a_suspension_during_a_panic_may_catch_that_and_return(
 fn a_suspension_in_a_second_panic_aborts_with_a_sentence() {
     let output = again(|| {
         let co = Coroutine::new(|yielder, ()| {
-            let _suspends = AtDrop(|| yielder.suspend(true));
+            let _suspends = OnDrop(|| yielder.suspend(true));
             panic!("the second panic");
         });
         let _ = resumed_during_a_panic(&co);
@@ -111,7 +102,7 @@ fn a_suspension_in_a_second_panic_aborts_with_a_sentence() {
 fn a_destructor_that_suspends_while_a_panic_unwinds_the_body_aborts_with_a_sentence() {
     let output = again(|| {
         let co = Plain::new(|yielder, ()| {
-            let _suspends = AtDrop(|| yielder.suspend(()));
+            let _suspends = OnDrop(|| yielder.suspend(()));
             panic!("planted");
         });
         let _ = co.resume(());
@@ -125,8 +116,7 @@ fn another_coroutine_that_has_got_hold_of_the_yielder_cannot_suspend_its_owner()
         Plain::scoped(
             |_, ()| yielder.suspend(()),
             |inner| {
-                let said = panic_of(|| inner.resume(()));
-                assert!(said.contains("from outside of its coroutine"), "{said}");
+                panics_with("from outside of its coroutine", || inner.resume(()));
             },
         );
     });

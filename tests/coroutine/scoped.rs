@@ -1,8 +1,8 @@
 //! Coroutines that borrow.
 
-use crate::{Log, Tell, panic_of};
+use crate::common::prelude::*;
+use crate::{Log, Tell};
 use cygnet::coroutine::{Builder, Coroutine, CreateError, Resumed};
-use std::panic::resume_unwind;
 use std::sync::mpsc;
 use std::thread;
 
@@ -67,21 +67,19 @@ fn it_is_unwound_also_if_the_scope_panics() {
 #[test]
 fn scopes_nest_and_the_inner_one_ends_first() {
     let log = Log::default();
-    let outer = Coroutine::<(), (), ()>::new({
-        let log = log.clone();
-        move |yielder, ()| {
-            let _outside = Tell(2, log.clone());
-            Coroutine::<(), (), ()>::scoped(
-                |yielder, ()| {
-                    let _inside = Tell(1, log.clone());
-                    yielder.suspend(());
-                },
-                |inner| {
-                    inner.resume(()).unwrap();
-                    yielder.suspend(());
-                },
-            );
-        }
+    let theirs = log.clone();
+    let outer = Coroutine::<(), (), ()>::new(move |yielder, ()| {
+        let _outside = Tell(2, theirs.clone());
+        Coroutine::<(), (), ()>::scoped(
+            |yielder, ()| {
+                let _inside = Tell(1, theirs.clone());
+                yielder.suspend(());
+            },
+            |inner| {
+                inner.resume(()).unwrap();
+                yielder.suspend(());
+            },
+        );
     });
     assert_eq!(outer.resume(()), Ok(Resumed::Yielded(())));
     drop(outer);

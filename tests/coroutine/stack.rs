@@ -1,8 +1,8 @@
 //! Sizes of stacks, memory that runs out, and overflows.
 
+use crate::common::proc::resident;
 use crate::{Plain, again};
 use cygnet::coroutine::{Builder, Coroutine, CreateError, Resumed};
-use std::fs;
 use std::os::unix::process::ExitStatusExt;
 
 /// Overflows any stack.
@@ -71,12 +71,6 @@ fn an_overflow_ends_the_process_by_a_signal() {
         let _ = co.resume(());
     });
     assert!(matches!(output.status.signal(), Some(libc::SIGSEGV | libc::SIGABRT)), "{output:?}");
-}
-
-/// Bytes of memory that this process has resident.
-fn resident() -> usize {
-    let statm = fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! States, refusals, and the current coroutine.
 
-use crate::{Plain, panic_of, suspended};
+use crate::common::prelude::*;
+use crate::{Plain, suspended};
 use cygnet::coroutine::{self, Coroutine, Current, ResumeError, Resumed, State, Yielder};
-use std::panic::resume_unwind;
-use std::rc::{Rc, Weak};
+use std::rc::Weak;
 use std::thread;
 
 #[test]
@@ -79,12 +79,10 @@ fn current_follows_resumes_and_suspensions() {
         yielder.suspend(coroutine::current());
         yielder.suspend(coroutine::current());
     }));
-    let outer = Coroutine::new({
-        let inner = inner.clone();
-        move |yielder: &Yielder<(), (Current, Current)>, ()| {
-            let seen = inner.resume(()).unwrap().yielded().unwrap();
-            yielder.suspend((coroutine::current(), seen));
-        }
+    let theirs = inner.clone();
+    let outer = Coroutine::new(move |yielder: &Yielder<(), (Current, Current)>, ()| {
+        let seen = theirs.resume(()).unwrap().yielded().unwrap();
+        yielder.suspend((coroutine::current(), seen));
     });
     let (outside, inside) = outer.resume(()).unwrap().yielded().unwrap();
     assert_eq!((outside.id(), inside.id()), (outer.id(), inner.id()));

@@ -1,27 +1,14 @@
 //! Coroutines inside of tasks.
 
+use crate::common::prelude::*;
 use crate::stack::recurse;
-use crate::{AtDrop, MUST_RETURN_FIRST, Plain, again, assert_aborted, panic_of, suspended};
+use crate::{MUST_RETURN_FIRST, Plain, again, assert_aborted, suspended};
 use cygnet::coroutine::{self, Builder, Coroutine, Resumed, State};
-use cygnet::{Runtime, TaskLocal, scope, select, spawn, spawn_local, wait, yield_now};
-use std::cell::{Cell, RefCell};
-use std::future::{pending, poll_fn, ready};
-use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::Poll;
-
-fn on_workers<R: Send>(workers: usize, f: impl FnOnce() -> R + Send) -> R {
-    Runtime::builder().workers(workers).build().unwrap().block_on(f)
-}
-
-fn on_a_worker(f: impl FnOnce() + Send) {
-    on_workers(1, f);
-}
+use std::sync::atomic::AtomicU32;
 
 #[test]
 fn a_task_that_waits_inside_a_coroutine_does_not_leave_it_to_the_next_task() {
-    on_a_worker(|| {
+    runtime(1).block_on(|| {
         let co = Coroutine::<u32, u64, u32>::new(|yielder, mut n| {
             for _ in 0..100 {
                 let inside = coroutine::current();
@@ -44,7 +31,7 @@ fn a_task_that_waits_inside_a_coroutine_does_not_leave_it_to_the_next_task() {
 
 #[test]
 fn many_tasks_each_wait_inside_a_chain_of_coroutines() {
-    on_workers(2, || {
+    runtime(2).block_on(|| {
         let work = |n: u64| {
             let outer = Coroutine::<(), u64, ()>::new(move |yielder, ()| {
                 let inner = Coroutine::<(), u64, ()>::new(move |yielder, ()| {
@@ -75,7 +62,7 @@ fn many_tasks_each_wait_inside_a_chain_of_coroutines() {
 
 #[test]
 fn a_scope_inside_a_coroutine_waits_for_its_tasks() {
-    let sum = on_workers(2, || {
+    let sum = runtime(2).block_on(|| {
         let co = Coroutine::<u64, (), u64>::new(|_, n| {
             let parts: Vec<u64> = (0..n).collect();
             scope(|s| {
@@ -93,7 +80,7 @@ type Slot = Rc<RefCell<Option<Coroutine<(), bool, ()>>>>;
 /// Asserts that a body that suspends inside of `around` is refused, and may suspend outside of it.
 /// One task begins the body and another one continues it.
 fn is_refused(around: fn(&dyn Fn())) {
-    on_a_worker(move || {
+    runtime(1).block_on(move || {
         let slot = Slot::default();
         let there = slot.clone();
         let begin = spawn_local(move || {
@@ -170,7 +157,7 @@ fn a_body_that_waits_where_no_task_runs_cannot_be_continued_by_one_half_way() {
 /// A wait of the coroutine that is resumed in a poll does not belong to the outer wait.
 #[test]
 fn a_coroutine_that_is_resumed_in_a_poll_may_suspend_between_its_own_waits() {
-    on_a_worker(|| {
+    runtime(1).block_on(|| {
         let co = Coroutine::<(), u32, u32>::new(|yielder, ()| {
             yielder.suspend(wait(ready(1)).unwrap());
             wait(ready(2)).unwrap()
@@ -185,7 +172,7 @@ fn a_coroutine_that_is_resumed_in_a_poll_may_suspend_between_its_own_waits() {
 
 #[test]
 fn a_coroutine_that_is_resumed_inside_of_a_scope_of_another_may_suspend() {
-    on_a_worker(|| {
+    runtime(1).block_on(|| {
         let outer = Coroutine::<(), (), u32>::new(|_, ()| {
             let inner = Plain::new(|yielder, ()| yielder.suspend(()));
             scope(|s| {
@@ -200,18 +187,14 @@ fn a_coroutine_that_is_resumed_inside_of_a_scope_of_another_may_suspend() {
 
 #[test]
 fn a_task_may_wait_in_a_destructor_while_its_coroutine_is_unwound() {
-    on_workers(2, || {
+    runtime(2).block_on(|| {
         let calls = Arc::new(AtomicU32::new(0));
         let inside = calls.clone();
         drop(suspended(move |yielder, ()| {
-            let _waits = AtDrop(|| {
-                scope(|s| {
-                    for _ in 0..10 {
-                        s.spawn(|| {
-                            assert!(coroutine::current().is_main());
-                            inside.fetch_add(1, Ordering::Relaxed);
-                        });
-                    }
+            let _waits = OnDrop(|| {
+                crowd(10, |_| {
+                    assert!(coroutine::current().is_main());
+                    inside.fetch_add(1, Ordering::Relaxed);
                 });
             });
             yielder.suspend(());
@@ -225,7 +208,7 @@ fn a_task_may_wait_in_a_destructor_while_its_coroutine_is_unwound() {
 #[cfg_attr(cygnet_tsan, ignore = "ThreadSanitizer delivers signals in its own way")]
 fn an_overflow_inside_a_task_names_the_coroutine() {
     let output = again(|| {
-        on_a_worker(|| {
+        runtime(1).block_on(|| {
             let co = Builder::new().name("abyss").create(|_, ()| recurse(0));
             let co: Coroutine<(), (), u64> = co.unwrap();
             let _ = co.resume(());

@@ -1,8 +1,8 @@
 //! Coroutines in and around the destructors of thread-local values.
 
-use crate::{AtDrop, Plain, suspended};
+use crate::common::prelude::*;
+use crate::{Plain, suspended};
 use cygnet::coroutine::{Coroutine, ResumeError};
-use std::cell::RefCell;
 use std::sync::mpsc;
 use std::thread;
 
@@ -72,7 +72,7 @@ fn a_coroutine_that_may_use_a_destroyed_value_is_neither_resumed_nor_unwound() {
         at_end(|| ());
         let co = Coroutine::<u32, (), ()>::new(|yielder, _| {
             TEXT.with(|text| {
-                let _uses = AtDrop(|| unreachable!("the value is gone: {text}"));
+                let _uses = OnDrop(|| unreachable!("the value is gone: {text}"));
                 yielder.suspend(());
                 unreachable!("the value is gone: {text}");
             });
@@ -93,7 +93,7 @@ fn a_coroutine_dropped_before_the_end_of_its_thread_is_unwound() {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         drop(suspended(|yielder, ()| {
-            let _tells = AtDrop(move || sender.send("unwound").unwrap());
+            let _tells = OnDrop(move || sender.send("unwound").unwrap());
             yielder.suspend(());
         }));
     });

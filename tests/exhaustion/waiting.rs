@@ -1,29 +1,22 @@
 //! Tasks without a stack wait until there is one, and no task is lost.
 
-use crate::common::mpsc::channel;
-use crate::common::{self, Count, Drops, join_all, within, yields};
-use crate::runtime;
-use cygnet::{Runtime, YieldTo, checkpoint, park, scope, spawn, unparker, yield_to};
-use std::time::Duration;
+use crate::common::prelude::*;
+use crate::{assert_stacks, runtime};
 
 #[test]
 fn fresh_tasks_wait_for_a_stack_and_none_is_lost() {
-    within(|| {
-        for (workers, stacks) in [(1, 1), (1, 2), (2, 2), (2, 3), (4, 4)] {
-            let rt = runtime(workers, stacks);
-            let ended = Count::new();
-            for _ in 0..1_000 {
-                rt.spawn(move || {
-                    yields(3);
-                    ended.up();
-                })
-                .detach();
-            }
-            while ended.get() < 1_000 {
-                common::thread::yield_now();
-            }
-            assert!(rt.metrics().stacks_high_water <= stacks);
+    within_each([(1, 1), (1, 2), (2, 2), (2, 3), (4, 4)], |(workers, stacks)| {
+        let rt = runtime(workers, stacks);
+        let ended = Count::new();
+        for _ in 0..1_000 {
+            rt.spawn(move || {
+                yields(3);
+                ended.up();
+            })
+            .detach();
         }
+        spin_until(|| ended.get() == 1_000);
+        assert_stacks(&rt, stacks);
     });
 }
 
@@ -38,36 +31,22 @@ fn no_fresh_task_is_lost_while_another_joins_again_and_again_on_the_only_stack()
             // Often enough that the fresh ones have their turn many times, and never a stack.
             (0..10_000).for_each(|_| spawn(|| ()).join().unwrap());
         });
-        while ended.get() < 100 {
-            common::thread::yield_now();
-        }
+        spin_until(|| ended.get() == 100);
     });
 }
 
 #[test]
 fn parked_tasks_that_hold_all_stacks_keep_fresh_ones_waiting_until_they_go_on() {
-    within(|| {
-        for workers in [1, 2] {
-            let rt = runtime(workers, 2);
-            let (send, receive) = channel();
-            let parked: Vec<_> = (0..2)
-                .map(|_| {
-                    let send = send.clone();
-                    rt.spawn(move || {
-                        send.send(unparker()).unwrap();
-                        park().unwrap();
-                    })
-                })
-                .collect();
-            let unparkers: Vec<_> = receive.iter().take(2).collect();
-            let fresh: Vec<_> = (0..10).map(|i| rt.spawn(move || i)).collect();
-            // Long enough for a wrong verdict.
-            common::thread::sleep(Duration::from_millis(50));
-            assert!(fresh.iter().all(|task| !task.is_finished()));
-            unparkers.iter().for_each(|unparker| unparker.unpark());
-            join_all(parked);
-            assert_eq!(join_all(fresh).into_iter().sum::<i32>(), 45);
-        }
+    within_each([1, 2], |workers| {
+        let rt = runtime(workers, 2);
+        let parked = [(); 2].map(|()| sleeper(&rt));
+        let fresh: Vec<_> = (0..10).map(|i| rt.spawn(move || i)).collect();
+        // Long enough for a wrong verdict.
+        common::thread::sleep(Duration::from_millis(50));
+        assert!(fresh.iter().all(|task| !task.is_finished()));
+        parked.iter().for_each(|(_, unparker)| unparker.unpark());
+        assert_eq!(join_all(parked.map(|(task, _)| task)), [true; 2]);
+        assert_eq!(join_all(fresh).into_iter().sum::<i32>(), 45);
     });
 }
 
@@ -81,7 +60,7 @@ fn a_waiter_that_was_cancelled_goes_on_and_is_not_asked_for_its_stack_for_ever()
             let child = spawn(move || {
                 send.send(unparker()).unwrap();
                 park().unwrap();
-                // Its parent is ready from now on, and would have had room for this task's child.
+                // Its parent is ready from now on, and no longer waits for this task's child.
                 drop::<cygnet::Task<bool>>(take.recv().unwrap());
                 spawn(|| ()).detach();
             });
@@ -111,54 +90,42 @@ fn nested_scopes_on_few_stacks_end() {
             let _ = checkpoint();
         });
     }
-    within(|| {
-        for (workers, stacks) in [(1, 1), (1, 2), (2, 2), (2, 5), (4, 4)] {
-            // Stacks so large that only their number matters.
-            let rt = Runtime::builder()
-                .workers(workers)
-                .max_stacks(stacks)
-                .stack_size(1 << 20)
-                .build()
-                .unwrap();
-            for _ in 0..10 {
-                let leaves = Count::new();
-                rt.block_on(|| tree(5, leaves));
-                assert_eq!(leaves.get(), 243);
-            }
+    within_each([(1, 1), (1, 2), (2, 2), (2, 5), (4, 4)], |(workers, stacks)| {
+        // Stacks so large that only their number matters.
+        let rt = Runtime::builder()
+            .workers(workers)
+            .max_stacks(stacks)
+            .stack_size(1 << 20)
+            .build()
+            .unwrap();
+        for _ in 0..10 {
+            let leaves = Count::new();
+            rt.block_on(|| tree(5, leaves));
+            assert_eq!(leaves.get(), 243);
         }
     });
 }
 
 #[test]
 fn a_runtime_that_is_dropped_while_tasks_wait_for_stacks_ends_without_calling_them() {
-    within(|| {
-        for workers in [1, 2] {
-            let rt = runtime(workers, workers);
-            let (send, receive) = channel();
-            let cut = Count::new();
-            for _ in 0..workers {
-                let send = send.clone();
-                rt.spawn(move || {
-                    send.send(()).unwrap();
-                    cut.add(usize::from(park().is_err()));
-                })
-                .detach();
-            }
-            receive.iter().take(workers).for_each(drop);
-            let dropped = Drops::new();
-            let called = Count::new();
-            for _ in 0..100 {
-                let captured = dropped.guard();
-                rt.spawn(move || {
-                    let _captured = captured;
-                    called.up();
-                })
-                .detach();
-            }
-            drop(rt);
-            assert_eq!(cut.get(), workers);
-            assert_eq!(called.get(), 0);
-            assert_eq!(dropped.count(), 100);
+    within_each([1, 2], |workers| {
+        let rt = runtime(workers, workers);
+        let (send, receive) = channel();
+        let cut = Count::new();
+        for _ in 0..workers {
+            let send = send.clone();
+            rt.spawn(move || {
+                send.send(()).unwrap();
+                cut.add(usize::from(park().is_err()));
+            })
+            .detach();
         }
+        receive.iter().take(workers).for_each(drop);
+        let (dropped, called) = (Drops::new(), Count::new());
+        (0..100).for_each(|_| rt.spawn(dropped.around(move || called.up())).detach());
+        drop(rt);
+        assert_eq!(cut.get(), workers);
+        assert_eq!(called.get(), 0);
+        assert_eq!(dropped.count(), 100);
     });
 }

@@ -1,19 +1,8 @@
 //! Waits of all kinds that end without success.
 
-use cygnet::ring;
+use crate::common::prelude::*;
 use cygnet::ring::sequence::{MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup};
-use cygnet::sync::{
-    AsyncMutexGuard, Barrier, Condvar, Event, Mutex, RwLock, Semaphore, bounded, broadcast,
-    oneshot, watch,
-};
-use cygnet::{
-    Cancelled, TaskActor, TaskGroup, all_fail_fast, any, cancel_handle, ignore_cancellation,
-    interval, lease, on_cancel, park, promise, scope, select, shield, sleep, sleep_async, spawn,
-    timeout, timeout_async, wait, yield_now,
-};
-use std::future::Future;
-use std::task::{Context, Waker};
-use std::time::Duration;
+use cygnet::sync::{AsyncMutexGuard, Barrier, Condvar, Mutex, RwLock, Semaphore, broadcast, watch};
 
 pub const LONG: Duration = Duration::from_secs(10_000);
 pub const SHORT: Duration = Duration::from_micros(100);
@@ -25,11 +14,8 @@ fn lose() {
 
 /// Locks the mutex by a future, so that the calling task is not the owner.
 pub fn held(mutex: &Mutex<()>) -> AsyncMutexGuard<'_, ()> {
-    let mut context = Context::from_waker(Waker::noop());
-    match std::pin::pin!(mutex.lock_async()).poll(&mut context) {
-        std::task::Poll::Ready(guard) => guard,
-        std::task::Poll::Pending => panic!("it is free"),
-    }
+    let Poll::Ready(guard) = poll_once(mutex.lock_async()) else { panic!("it is free") };
+    guard
 }
 
 /// All kinds of waits, each of which can be cut short.
@@ -46,9 +32,9 @@ pub const WAITS: [(&str, fn()); 25] = [
     }),
     ("join of a group", || {
         let group = TaskGroup::new();
-        group.spawn(lose);
+        group.add(lose);
         let below: TaskGroup = group.child();
-        below.spawn(lose);
+        below.add(lose);
         drop(below);
         drop(group.join());
     }),
@@ -192,16 +178,15 @@ pub const WAITS: [(&str, fn()); 25] = [
         let [first, second] = [(); 2].map(|()| other.cancel_handle().cancelled_async());
         // A child of the calling task may be told between the wait's look at the task and its poll.
         assert!(!matches!(wait(first), Ok(None)));
-        let mut second = std::pin::pin!(second);
-        let mut context = Context::from_waker(Waker::noop());
+        let mut second = pin!(second);
         // The drop of its handle cancels it, at the latest.
-        let _ = second.as_mut().poll(&mut context);
+        let _ = poll_once(second.as_mut());
         drop(other);
     }),
     ("a hook and a lease", || {
         let (lease, handle) = (lease(), cancel_handle());
         let hook = on_cancel(|_: Cancelled| ());
-        lease.spawn(lose).detach();
+        cygnet::task().spawn_in(&lease, lose).detach();
         lose();
         shield(SHORT, || sleep(LONG)).unwrap_err();
         drop((lease, handle, hook));
@@ -238,8 +223,7 @@ pub fn all_with_a_failure() {
 /// A task that is awaited as a future, which is dropped.
 pub fn a_future_that_is_dropped() {
     let mut task = spawn(lose);
-    let mut context = Context::from_waker(Waker::noop());
-    assert!(std::pin::Pin::new(&mut task).poll(&mut context).is_pending());
+    assert!(poll_once(&mut task).is_pending());
     drop(task);
 }
 

@@ -6,22 +6,16 @@
 mod common;
 mod kinds;
 
-use common::{
-    eventually, in_own_process, in_own_process_leaking, runtime, scaled_in_debug, with, within,
-};
+use common::prelude::*;
 use cygnet::ring::sequence::{MultiProducerSequencer, SequenceBarrier};
 use cygnet::shutdown::Swansong;
-use cygnet::sync::{Barrier, Event, Mutex, Semaphore, bounded, broadcast, oneshot, watch};
-use cygnet::{
-    Cancelled, JoinError, Metrics, Runtime, blocking, on_cancel, scope, spawn, spawn_blocking,
-    timeout, yield_now, yield_to,
-};
+use cygnet::sync::{Barrier, Mutex, Semaphore, broadcast, watch};
 use kinds::{
     LONG, SHORT, WAITS, a_future_that_is_dropped, all_with_a_failure, any_with_losers,
     branches_that_lose, held,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicIsize;
 
 /// Counts the allocations of the process.
 struct Counting;
@@ -111,9 +105,8 @@ fn left_at_last(rt: &Runtime, rounds: usize, what: &str, wait: impl Fn() + Sync)
 
 fn leaves_nothing(kind: &str, wait: impl Fn() + Sync) {
     let rounds = 200;
-    within(|| {
-        let rt = runtime(1);
-        let left = left_at_last(&rt, rounds, kind, &wait);
+    with(&[1], |rt| {
+        let left = left_at_last(rt, rounds, kind, &wait);
         assert!(left < SLACK, "{kind}: {left} allocations");
         let stacks = rt.metrics().stacks;
         assert!(stacks < 100, "{kind}: {stacks} stacks");
@@ -131,6 +124,7 @@ fn leaves_nothing(kind: &str, wait: impl Fn() + Sync) {
     }
 }
 
+/// C23.
 #[test]
 fn a_cancelled_wait_leaves_nothing_behind() {
     in_own_process(|| {
@@ -332,8 +326,7 @@ fn a_million_cancelled_waits_leave_nothing() {
                 s.cancel_handle().cancel("in vain");
             });
         };
-        within(|| {
-            let rt = runtime(1);
+        with(&[1], |rt| {
             let left = rt.block_on(|| {
                 // Fills the pools.
                 waits.into_iter().for_each(round);
@@ -342,7 +335,7 @@ fn a_million_cancelled_waits_leave_nothing() {
                 live() - before
             });
             assert!(left < SLACK, "{left} allocations");
-            let waited = common::parks(&rt);
+            let waited = common::parks(rt);
             assert!(waited >= (times * EACH * PRIMITIVES) as u64, "{waited} waits");
         });
     });
@@ -368,12 +361,10 @@ fn a_leak_is_seen() {
 #[test]
 fn a_handle_that_outlives_its_runtime_keeps_no_records() {
     in_own_process(|| {
-        within(|| {
-            let rt = runtime(2);
+        with_own_of(&[2], |rt| {
             let before = live();
             rt.block_on(|| {
-                let tasks: Vec<_> = (0..1_000).map(|_| spawn(|| ())).collect();
-                tasks.into_iter().for_each(|task| task.join().unwrap());
+                join_all((0..1_000).map(|_| spawn(|| ())));
             });
             let handle = rt.handle();
             assert!(live() > before + 500, "records are kept for later");

@@ -1,30 +1,8 @@
 //! Calls in the wrong place or at the wrong time. Each has a defined outcome that says what was
 //! wrong.
 
-use crate::common::{
-    self, Mutex, in_own_process_leaking, mpsc, panic_of, runtime, spin_until, with, within,
-};
+use crate::common::prelude::*;
 use crate::drop_a_result_between_tasks;
-use cygnet::{
-    Handle, JoinError, Runtime, Task, YieldTo, no_suspend, park, spawn, unparker, yield_now,
-};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
-
-#[test]
-fn block_on_nested_in_itself_or_in_another_runtime_runs() {
-    within(|| {
-        for workers in [1, 2] {
-            let rt = runtime(workers);
-            assert_eq!(rt.block_on(|| rt.block_on(|| rt.block_on(|| 7))), 7);
-        }
-        let (a, b) = (runtime(1), runtime(1));
-        assert_eq!(a.block_on(|| b.block_on(|| a.block_on(|| b.block_on(|| 7)))), 7);
-        let said = panic_of(|| a.block_on(|| b.block_on(|| panic!("the innermost"))));
-        assert_eq!(said, "the innermost");
-    });
-}
 
 /// The parts of a runtime do not pass over the stack of the task that builds it.
 #[test]
@@ -35,6 +13,7 @@ fn a_task_builds_and_drops_a_runtime_on_a_stack_of_the_default_size() {
     });
 }
 
+/// T21.
 #[test]
 fn a_handle_that_outlives_its_runtime_gives_the_closure_back_or_says_why() {
     within(|| {
@@ -51,6 +30,7 @@ fn a_handle_that_outlives_its_runtime_gives_the_closure_back_or_says_why() {
     });
 }
 
+/// T36.
 #[test]
 fn a_task_that_joins_itself_is_told_so_and_goes_on() {
     with(&[1], |rt| {
@@ -58,24 +38,13 @@ fn a_task_that_joins_itself_is_told_so_and_goes_on() {
         let (report, reported) = mpsc::channel();
         let task = rt.spawn(move || {
             let error = take.recv().unwrap().join().unwrap_err();
+            assert!(matches!(error, JoinError::OwnEnd), "{error}");
             report.send(error.to_string()).unwrap();
             true
         });
         give.send(task).unwrap();
         let said = reported.recv().unwrap();
         assert!(said.contains("cannot wait for its own end"), "{said}");
-    });
-}
-
-#[test]
-fn an_unpark_of_a_finished_task_does_nothing() {
-    within(|| {
-        let rt = runtime(1);
-        let unparker = rt.block_on(unparker);
-        unparker.unpark();
-        unparker.clone().unpark();
-        drop(rt);
-        unparker.unpark();
     });
 }
 
@@ -87,7 +56,7 @@ fn calls_outside_a_runtime_say_where_to_make_them() {
         panic_of(|| cygnet::spawn_unscoped(|| ())),
         panic_of(|| cygnet::spawn_blocking(|| ())),
         // SAFETY: it captures nothing and never starts.
-        panic_of(|| unsafe { cygnet::spawn_migratable(|| ()) }),
+        panic_of(|| unsafe { cygnet::task().migratable() }.spawn(|| ())),
         panic_of(|| cygnet::task().name("a").spawn(|| ())),
         panic_of(|| cygnet::scope(|_| ())),
         panic_of(yield_now),
@@ -100,10 +69,24 @@ fn calls_outside_a_runtime_say_where_to_make_them() {
         panic_of(|| cygnet::timeout_async(Duration::ZERO, async {})),
         panic_of(|| cygnet::interval(Duration::from_secs(1))),
         panic_of(|| cygnet::interval_at(common::now(), Duration::from_secs(1))),
+        panic_of(|| spawn_now(|| ())),
+        panic_of(|| drop(TaskGroup::new())),
+        panic_of(|| join(|| 1, || 2)),
     ];
     for said in said {
-        assert!(said.contains("outside a"), "{said}");
+        assert!(said.contains("outside a task") || said.contains("outside a runtime"), "{said}");
         assert!(said.contains("Runtime::block_on"), "{said}");
+    }
+    for (name, said) in [
+        ("par::for_each", panic_of(|| par::for_each(0..3, drop))),
+        ("par::map_collect", panic_of(|| par::map_collect(0..3, |n| n))),
+        ("par::any", panic_of(|| par::any(0..3, |_| true))),
+        ("par::sort_unstable", panic_of(|| par::sort_unstable(&mut [2, 1]))),
+        ("ActorBody::run", panic_of(|| TaskActor::new(0).1.run())),
+        ("Pipeline::run", panic_of(|| pipeline([1]).parallel(drop).run())),
+        ("Pipeline::try_run", panic_of(|| pipeline([1]).try_parallel(|_| Err("no")).try_run())),
+    ] {
+        assert!(said.contains(&format!("{name} was called outside a task")), "{said}");
     }
 }
 
@@ -114,28 +97,6 @@ fn questions_outside_a_runtime_have_answers() {
     assert!(!cygnet::is_cancelled());
     assert_eq!(cygnet::blocking(|| 7), 7);
     assert_eq!(no_suspend(|| 7), 7);
-}
-
-#[test]
-fn waits_inside_no_suspend_panic_and_the_task_goes_on() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let parked = spawn(park);
-            assert_eq!(cygnet::yield_to(&parked), Ok(YieldTo::Ran));
-            let said = [
-                panic_of(|| no_suspend(yield_now)),
-                panic_of(|| no_suspend(park)),
-                panic_of(|| no_suspend(|| cygnet::blocking(|| ()))),
-                panic_of(|| no_suspend(|| rt.block_on(|| ()))),
-                panic_of(|| no_suspend(|| parked.join())),
-            ];
-            for said in said {
-                assert!(said.contains("inside no_suspend"), "{said}");
-            }
-            yield_now().unwrap();
-            assert_eq!(spawn(|| 7).join().unwrap(), 7);
-        });
-    });
 }
 
 #[test]
@@ -151,50 +112,23 @@ fn a_join_of_a_fresh_child_inside_no_suspend_is_refused_and_the_child_never_star
     });
 }
 
-/// The wait at the end of a scope cannot be refused, since its children borrow.
-#[test]
-fn a_scope_inside_no_suspend_waits_for_a_child_that_has_started() {
-    with(&[2], |rt| {
-        let waited = rt.block_on(|| {
-            let parks_before = common::parks(rt);
-            let (started, ended) = (AtomicBool::new(false), AtomicBool::new(false));
-            no_suspend(|| {
-                cygnet::scope(|s| {
-                    s.spawn(|| {
-                        started.store(true, Ordering::Release);
-                        // Until the scope's end has begun to wait.
-                        common::give_way_until(|| common::parks(rt) > parks_before);
-                        (0..100).for_each(|_| yield_now().unwrap());
-                        ended.store(true, Ordering::Release);
-                    });
-                    // This worker is kept, so the other one takes the child.
-                    spin_until(|| started.load(Ordering::Acquire));
-                });
-                ended.load(Ordering::Acquire)
-            })
-        });
-        assert!(waited);
-    });
-}
-
+/// T49.
 #[test]
 fn a_runtime_dropped_by_its_own_task_is_a_panic_before_harm_and_goes_on() {
     let drops: [fn(Runtime); 2] = [drop, |rt| cygnet::blocking(move || drop(rt))];
     in_own_process_leaking(|| {
-        within(|| {
-            for (workers, drops) in [1, 2].into_iter().flat_map(|n| drops.map(|f| (n, f))) {
-                let rt = runtime(workers);
-                let handle = rt.handle();
-                let task = handle.spawn(move || {
-                    let said = panic_of(move || drops(rt));
-                    yield_now().unwrap();
-                    (said, spawn(|| 7).join().unwrap())
-                });
-                let (said, seven) = task.unwrap().join().unwrap();
-                assert!(said.contains("dropped by one of its own tasks"), "{said}");
-                assert_eq!(seven, 7);
-                assert_eq!(handle.block_on(|| cygnet::blocking(|| 8)), 8);
-            }
+        within_each([1, 2].into_iter().flat_map(|n| drops.map(|f| (n, f))), |(workers, drops)| {
+            let rt = runtime(workers);
+            let handle = rt.handle();
+            let task = handle.spawn(move || {
+                let said = panic_of(move || drops(rt));
+                yield_now().unwrap();
+                (said, spawn(|| 7).join().unwrap())
+            });
+            let (said, seven) = task.unwrap().join().unwrap();
+            assert!(said.contains("dropped by one of its own tasks"), "{said}");
+            assert_eq!(seven, 7);
+            assert_eq!(handle.block_on(|| cygnet::blocking(|| 8)), 8);
         });
     });
 }
@@ -223,21 +157,21 @@ fn a_runtime_dropped_while_its_tasks_compute_waits_for_them() {
     within(|| {
         let rt = runtime(2);
         let (started, wait) = mpsc::channel();
-        let ended = Arc::new(AtomicUsize::new(0));
+        let ended = Count::new();
         for _ in 0..2 {
-            let (started, ended) = (started.clone(), ended.clone());
+            let started = started.clone();
             rt.spawn(move || {
                 started.send(()).unwrap();
-                while !cygnet::is_cancelled() {
+                while !is_cancelled() {
                     common::spin_loop();
                 }
-                ended.fetch_add(1, Ordering::Relaxed);
+                ended.up();
             })
             .detach();
         }
         wait.iter().take(2).for_each(drop);
         drop(rt);
-        assert_eq!(ended.load(Ordering::Relaxed), 2);
+        assert_eq!(ended.get(), 2);
     });
 }
 
@@ -254,10 +188,8 @@ fn a_task_spawned_while_the_runtime_ends_is_not_called_and_its_captures_are_drop
             move || {
                 started.send(()).unwrap();
                 assert!(park().is_err());
-                let inside = spawn({
-                    let captured = captured.clone();
-                    move || drop(captured)
-                });
+                let theirs = captured.clone();
+                let inside = spawn(move || drop(theirs));
                 let outside = handle.spawn(move || drop(captured));
                 report.send((inside.join().map_err(|e| e.to_string()), outside.is_err())).unwrap();
             }
@@ -334,15 +266,11 @@ fn a_wait_in_a_thread_hook_is_a_panic_and_blocks_no_worker() {
 
 #[test]
 fn a_wait_in_the_destructor_of_a_result_that_is_not_taken_is_a_panic() {
-    struct Waits(Handle, mpsc::Sender<String>);
-    impl Drop for Waits {
-        fn drop(&mut self) {
-            let _ = self.1.send(panic_of(|| self.0.block_on(|| 7)));
-        }
-    }
     with(&[1], |rt| {
         let (said, heard) = mpsc::channel();
-        rt.block_on(move || drop_a_result_between_tasks(|| Waits(Handle::current(), said)));
+        let here = rt.handle();
+        let waits = OnDrop(move || _ = said.send(panic_of(|| here.block_on(|| 7))));
+        rt.block_on(move || drop_a_result_between_tasks(|| waits));
         let heard = heard.recv().unwrap();
         assert!(heard.contains("outside of its tasks"), "{heard}");
         assert_eq!(rt.block_on(|| 7), 7);
@@ -352,26 +280,17 @@ fn a_wait_in_the_destructor_of_a_result_that_is_not_taken_is_a_panic() {
 #[test]
 fn an_on_panic_hook_that_panics_or_waits_does_no_harm() {
     within(|| {
-        let told = Arc::new(AtomicUsize::new(0));
-        let rt = Runtime::builder()
-            .workers(2)
-            .on_panic({
-                let told = told.clone();
-                move |_| {
-                    if told.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
-                        panic!("a hook");
-                    }
-                    let _ = yield_now();
-                }
-            })
-            .build()
-            .unwrap();
-        rt.block_on(|| {
-            for _ in 0..4 {
-                spawn(|| panic!("a task")).detach();
+        static TOLD: AtomicUsize = AtomicUsize::new(0);
+        TOLD.store(0, Ordering::Relaxed);
+        let hook = |_: &PanicReport<'_>| {
+            if TOLD.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
+                panic!("a hook");
             }
-        });
-        assert_eq!(told.load(Ordering::Relaxed), 4);
+            let _ = yield_now();
+        };
+        let rt = Runtime::builder().workers(2).on_panic(hook).build().unwrap();
+        rt.block_on(|| (0..4).for_each(|_| spawn(|| panic!("a task")).detach()));
+        assert_eq!(TOLD.load(Ordering::Relaxed), 4);
         assert_eq!(rt.block_on(|| 7), 7);
     });
 }
@@ -379,9 +298,6 @@ fn an_on_panic_hook_that_panics_or_waits_does_no_harm() {
 #[test]
 #[should_panic(expected = "polled after its end")]
 fn a_task_polled_after_its_end_says_so() {
-    use std::future::Future;
-    use std::pin::Pin;
-    use std::task::{Context, Waker};
     let rt = runtime(1);
     let mut task = rt.spawn(|| 7);
     spin_until(|| task.is_finished());

@@ -1,14 +1,9 @@
 //! Forgotten handles, thread-local destructors that call cygnet, and captures and results of odd
 //! sizes.
 
-use crate::common::{self, in_own_process_leaking, mpsc, runtime, with, within};
-use cygnet::{Handle, Runtime, TaskLocal, park, scope, spawn, spawn_local, unparker, yield_now};
-use std::cell::RefCell;
+use crate::common::prelude::*;
 use std::hint::black_box;
 use std::mem::forget;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Forgets one thing each, and shows that nothing else suffers.
 const FORGOTTEN: [(&str, fn()); 8] = [
@@ -85,6 +80,7 @@ const FORGOTTEN: [(&str, fn()); 8] = [
     }),
 ];
 
+/// T39.
 #[test]
 fn forgotten_handles_leak_and_do_no_harm() {
     in_own_process_leaking(|| {
@@ -95,22 +91,17 @@ fn forgotten_handles_leak_and_do_no_harm() {
     });
 }
 
-/// Calls its function when it is dropped.
-struct AtDrop(Option<Box<dyn FnOnce()>>);
-
-impl Drop for AtDrop {
-    fn drop(&mut self) {
-        self.0.take().into_iter().for_each(|f| f());
-    }
-}
+type Call = OnDrop<Box<dyn FnMut()>>;
 
 thread_local! {
-    static AT_END: RefCell<Vec<AtDrop>> = const { RefCell::new(Vec::new()) };
+    static AT_END: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Has `f` called when the thread's locals are destroyed.
 fn at_thread_end(f: impl FnOnce() + 'static) {
-    AT_END.with_borrow_mut(|at_end| at_end.push(AtDrop(Some(Box::new(f)))));
+    let mut f = Some(f);
+    let call = Box::new(move || f.take().into_iter().for_each(|f| f()));
+    AT_END.with_borrow_mut(|at_end| at_end.push(OnDrop(call)));
 }
 
 #[test]
@@ -147,13 +138,9 @@ fn handles_may_be_dropped_by_destructors_of_a_workers_thread_locals() {
         let other = runtime(1);
         let dropped = Arc::new(());
         rt.block_on(|| {
-            let ended = spawn({
-                let dropped = dropped.clone();
-                move || dropped
-            });
-            while !ended.is_finished() {
-                yield_now().unwrap();
-            }
+            let theirs = dropped.clone();
+            let ended = spawn(move || theirs);
+            give_way_until(|| ended.is_finished());
             let parked = other.spawn(park);
             let unparker = unparker();
             at_thread_end(move || {

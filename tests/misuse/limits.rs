@@ -1,10 +1,8 @@
 //! Settings out of bounds and systems that refuse. Each is an error that says what was wrong.
 
+use crate::common::prelude::*;
 use crate::common::proc::{threads, threads_named};
 use crate::common::rerun::{alone, test_of};
-use crate::common::{self, with, within};
-use cygnet::{BuildError, Builder, JoinError, Runtime, Task, spawn};
-use std::sync::Arc;
 
 /// Runs the calling test's `body` in a process of its own, which may limit its resources.
 /// Sanitizers and emulators take address space by the terabyte, so there the test is left out.
@@ -74,6 +72,7 @@ fn settings_out_of_bounds_are_refused_with_the_bounds() {
     assert!(matches!(error, BuildError::MaxBlockingThreads), "{error}");
 }
 
+/// T18.
 #[test]
 fn stacks_too_small_or_too_large_are_refused_with_the_bounds() {
     for asked in [0, 1, (16 << 10) - 1, (1 << 30) + 1, usize::MAX] {
@@ -87,6 +86,7 @@ fn stacks_too_small_or_too_large_are_refused_with_the_bounds() {
     }
 }
 
+/// T18.
 #[test]
 fn the_smallest_and_the_largest_stack_run_a_task() {
     // AddressSanitizer makes frames several times as large.
@@ -114,6 +114,7 @@ fn a_thread_that_cannot_be_started_is_an_error_and_the_others_have_ended() {
     });
 }
 
+/// T20.
 #[test]
 fn without_memory_for_a_single_stack_block_on_says_so() {
     limited(|| {
@@ -128,13 +129,65 @@ fn without_memory_for_a_single_stack_block_on_says_so() {
 }
 
 #[test]
+fn a_task_without_memory_for_its_stack_tells_whoever_waits_for_it() {
+    limited(|| {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let hook = told.clone();
+        let rt = Runtime::builder()
+            .workers(2)
+            .on_panic(move |report| hook.lock().unwrap().push(report.message().to_owned()))
+            .build()
+            .unwrap();
+        // What the others need is there already.
+        rt.block_on(|| join_all((0..20).map(|_| spawn(|| yield_now().unwrap()))));
+        limit_address_space(200 << 20);
+        let greedy = || task().stack_size(1 << 30).unwrap();
+        let refused = |said: String| assert!(said.contains("the kernel refused memory"), "{said}");
+
+        let joined = rt.block_on(|| greedy().spawn(|| 7).join());
+        assert!(matches!(joined, Err(JoinError::NoStack(_))));
+        refused(joined.unwrap_err().to_string());
+
+        let others = Count::new();
+        let scoped = rt.try_block_on(|| {
+            scope(|s| {
+                (0..5).for_each(|_| drop(s.spawn(|| others.up())));
+                greedy().spawn_in(s, || ());
+                s.spawn(|| others.up());
+            });
+        });
+        let error = scoped.unwrap_err();
+        assert!(error.is_panic());
+        refused(error.to_string());
+        assert_eq!(others.get(), 6, "after all have ended");
+
+        assert!(told.lock().unwrap().is_empty());
+        rt.block_on(|| spawn(move || greedy().spawn(|| ()).detach()).join().unwrap());
+        let said = std::mem::take(&mut *told.lock().unwrap());
+        assert_eq!(said.len(), 1, "{said:?}");
+        refused(said[0].clone());
+
+        // Nothing waits for this one.
+        let dropped = Drops::new();
+        let captured = dropped.guard();
+        let task = greedy().spawn_in(&rt.handle(), move || drop(captured)).unwrap();
+        thread::sleep(Duration::from_millis(500));
+        assert!(!task.is_finished());
+        assert_eq!(rt.block_on(|| spawn(|| 7).join().unwrap()), 7);
+        task.detach();
+        drop(rt);
+        assert_eq!(dropped.count(), 1);
+    });
+}
+
+#[test]
 fn blocking_calls_run_on_their_workers_if_no_thread_can_be_started() {
     limited(|| {
         with(&[4], |rt| {
             // The calls allocate all that they need in the first rounds.
             let calls = |rounds: u32| {
                 let call = move || (0..rounds).for_each(|_| cygnet::blocking(|| ()));
-                join_all((0..8).map(|_| rt.spawn(call)).collect());
+                join_all((0..8).map(|_| rt.spawn(call)));
             };
             calls(0);
             // Less than a thread's stack.
@@ -148,10 +201,6 @@ fn blocking_calls_run_on_their_workers_if_no_thread_can_be_started() {
     });
 }
 
-fn join_all<T: Send>(tasks: Vec<Task<T>>) -> Vec<T> {
-    tasks.into_iter().map(|task| task.join().unwrap()).collect()
-}
-
 /// Makes a blocking call that has a thread and returns when the sender is used. `tasks` tasks have
 /// stacks from then on. After that no other thread can be started.
 fn only_thread(rt: &Runtime, tasks: usize) -> (common::mpsc::Sender<()>, Task<()>) {
@@ -162,7 +211,7 @@ fn only_thread(rt: &Runtime, tasks: usize) -> (common::mpsc::Sender<()>, Task<()
         let together = together.clone();
         rt.spawn(move || _ = together.wait().unwrap())
     };
-    join_all((0..tasks).map(meet).collect());
+    join_all((0..tasks).map(meet));
     common::eventually("the first call has a thread", || {
         let blocking = rt.metrics().blocking;
         (blocking.threads, blocking.idle) == (1, 0)
@@ -176,7 +225,8 @@ fn blocking_calls_wait_for_the_threads_that_there_are_if_no_other_can_be_started
     limited(|| {
         with(&[2], |rt| {
             let (open, first) = only_thread(rt, 8);
-            let others = (0..8).map(|n| rt.spawn(move || cygnet::blocking(move || n))).collect();
+            let others: Vec<_> =
+                (0..8).map(|n| rt.spawn(move || cygnet::blocking(move || n))).collect();
             common::eventually("the others wait", || rt.metrics().blocking.queued == 8);
             open.send(()).unwrap();
             first.join().unwrap();
@@ -211,6 +261,7 @@ fn blocking_calls_that_were_refused_a_thread_get_one_when_there_are_threads_agai
     });
 }
 
+/// T19.
 #[test]
 fn a_map_that_fails_makes_tasks_wait_until_others_have_ended() {
     limited(|| {
@@ -219,7 +270,7 @@ fn a_map_that_fails_makes_tasks_wait_until_others_have_ended() {
         limit_address_space(1 << 30);
         let sum: u32 = rt.block_on(|| {
             let yields = |i| spawn(move || cygnet::yield_now().map(|()| i).unwrap());
-            join_all((0..100).map(yields).collect()).into_iter().sum()
+            join_all((0..100).map(yields)).into_iter().sum()
         });
         assert_eq!(sum, 4950);
         assert!(rt.metrics().stacks_high_water < 30);

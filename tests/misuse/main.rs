@@ -10,17 +10,7 @@ mod limits;
 mod panics;
 mod unwindings;
 
-use cygnet::{spawn, sync::Event};
-use std::sync::Arc;
-
-/// Calls its function when it is dropped.
-struct Late<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for Late<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
+use common::prelude::*;
 
 /// In a task of the only worker: has the worker drop the result of `make` between tasks.
 fn drop_a_result_between_tasks<T: Send + 'static>(make: impl FnOnce() -> T + Send + 'static) {

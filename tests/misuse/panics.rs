@@ -1,33 +1,9 @@
 //! Panics in destructors, and waits in the middle of an unwinding.
 
-use crate::Late;
-use crate::common::{
-    self, Mutex, in_own_process_leaking, in_task_with, panic_of, runtime, scaled, spin_until, with,
-    with_each, within,
-};
-use cygnet::{
-    JoinError, LocalTask, PanicReport, Runtime, Task, YieldTo, park, scope, shield, spawn,
-    spawn_local, spawn_migratable, yield_now, yield_to,
-};
+use crate::common::prelude::*;
 use std::any::Any;
-use std::cell::Cell;
 use std::hint::black_box;
-use std::panic::{AssertUnwindSafe, catch_unwind, panic_any, resume_unwind};
-use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
-
-/// Panics when it is dropped, unless the thread is panicking already.
-struct Bomb(&'static str);
-
-impl Drop for Bomb {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            panic!("{}", self.0);
-        }
-    }
-}
+use std::panic::panic_any;
 
 /// Runs `f` in a task of a runtime, and ends the runtime. Returns the outcome of the task, and the
 /// messages of the panics that the runtime's hook was told.
@@ -75,9 +51,7 @@ fn a_panic_in_the_drop_of_a_result_that_is_not_taken_is_told_to_the_hook() {
             // One handle goes before the end of its task, the other one after it.
             spawn(|| Bomb("early")).detach();
             let task = spawn(|| Bomb("late"));
-            while !task.is_finished() {
-                yield_now().unwrap();
-            }
+            give_way_until(|| task.is_finished());
             drop(task);
         });
         assert!(outcome.is_ok());
@@ -161,7 +135,7 @@ fn a_scope_in_a_destructor_during_an_unwinding_waits_for_its_children() {
     with_each(|rt| {
         let ended = Arc::new(AtomicUsize::new(0));
         let mut seen = 0;
-        while_unwinding(rt, || {
+        unwinding(rt, || {
             scope(|s| {
                 for _ in 0..10 {
                     s.spawn(|| ended.fetch_add(1, Ordering::Relaxed));
@@ -179,9 +153,9 @@ fn a_scope_in_a_destructor_during_an_unwinding_waits_for_its_children() {
 }
 
 /// Calls `f` in a destructor that runs because of a panic.
-fn while_unwinding(rt: &Runtime, f: impl FnMut() + Send) {
+fn unwinding(rt: &Runtime, f: impl FnMut() + Send) {
     let ended = rt.try_block_on(|| {
-        let _late = Late(f);
+        let _late = OnDrop(f);
         panic!("the first")
     });
     let error = ended.unwrap_err();
@@ -193,7 +167,7 @@ fn a_scope_during_an_unwinding_loses_no_child_although_others_were_joined() {
     with_each(|rt| {
         for _ in 0..scaled(20) {
             let ended = AtomicUsize::new(0);
-            while_unwinding(rt, || {
+            unwinding(rt, || {
                 scope(|s| {
                     for _ in 0..50 {
                         s.spawn(|| ended.fetch_add(1, Ordering::Relaxed));
@@ -210,37 +184,34 @@ fn a_scope_during_an_unwinding_loses_no_child_although_others_were_joined() {
 
 #[test]
 fn a_held_worker_hides_no_task_while_it_runs_a_descendant() {
-    let set = |flag: &AtomicBool| flag.store(true, Ordering::Release);
-    let wait_for = |flag: &AtomicBool| spin_until(|| flag.load(Ordering::Acquire));
     in_task_with(&[2], |_| {
         let other = runtime(1);
-        let flags: [AtomicBool; 5] = Default::default();
-        let [busy, unwinds, own, stranger, begun] = &flags;
+        let [busy, unwinds, own, stranger, begun] = [(); 5].map(|()| Flag::new());
         scope(|s| {
             // The other worker takes nothing before the descendant runs.
             s.spawn(|| {
-                set(busy);
-                wait_for(own);
+                busy.set();
+                own.hold();
             });
-            wait_for(busy);
+            busy.hold();
             let unwinding = s.spawn(|| {
                 scope(|s| {
                     s.spawn(|| {
-                        set(own);
-                        wait_for(stranger);
+                        own.set();
+                        stranger.hold();
                     });
-                    set(begun);
+                    begun.set();
                     yield_now().unwrap();
-                    let _late = Late(|| {
-                        set(unwinds);
-                        other.block_on(|| wait_for(own));
+                    let _late = OnDrop(|| {
+                        unwinds.set();
+                        other.block_on(|| own.hold());
                     });
                     panic!("the first")
                 })
             });
             yield_until(begun);
             // In the queue it lies above the descendant.
-            s.spawn(|| set(stranger));
+            s.spawn(|| stranger.set());
             yield_until(unwinds);
             assert!(unwinding.join().is_err());
         });
@@ -248,8 +219,8 @@ fn a_held_worker_hides_no_task_while_it_runs_a_descendant() {
 }
 
 /// In a task: runs others until the flag is set, also when the task is cancelled.
-fn yield_until(flag: &AtomicBool) {
-    while !flag.load(Ordering::Acquire) {
+fn yield_until(flag: Flag) {
+    while !flag.get() {
         let _ = yield_now();
     }
 }
@@ -258,11 +229,12 @@ fn yield_until(flag: &AtomicBool) {
 fn block_on_in_a_destructor_during_an_unwinding_returns_its_value() {
     with(&[1], |rt| {
         let (other, mut sum) = (runtime(1), 0);
-        while_unwinding(rt, || sum = rt.block_on(|| 3) + other.block_on(|| 4));
+        unwinding(rt, || sum = rt.block_on(|| 3) + other.block_on(|| 4));
         assert_eq!(sum, 7);
     });
 }
 
+/// T46.
 #[test]
 fn join_park_and_yield_in_a_destructor_during_an_unwinding_return_at_once() {
     with(&[2], |rt| {
@@ -271,7 +243,7 @@ fn join_park_and_yield_in_a_destructor_during_an_unwinding_return_at_once() {
             .try_block_on(|| {
                 // Fresh or parked: only a cancel ends it, so its join would have to wait.
                 let mut other = Some(spawn(park));
-                let _late = Late(|| {
+                let _late = OnDrop(|| {
                     let (parked, yielded) = (park(), yield_now());
                     let ran = other.as_ref().map(yield_to);
                     let joined = other.take().map(Task::join);
@@ -292,11 +264,11 @@ fn join_park_and_yield_in_a_destructor_during_an_unwinding_return_at_once() {
 fn a_spawn_of_a_migratable_task_during_an_unwinding_is_refused() {
     with_each(|rt| {
         let mut said = String::new();
-        while_unwinding(rt, || {
+        unwinding(rt, || {
             // SAFETY: it captures nothing and holds nothing over a suspension.
-            said = panic_of(|| unsafe { spawn_migratable(|| ()) }.detach());
+            said = panic_of(|| unsafe { cygnet::task().migratable() }.spawn(|| ()).detach());
         });
-        let refusal = "spawn_migratable was called while the thread is panicking";
+        let refusal = "a migratable task was spawned while the thread is panicking";
         assert!(said.contains(refusal), "{said}");
     });
 }
@@ -304,41 +276,30 @@ fn a_spawn_of_a_migratable_task_during_an_unwinding_is_refused() {
 #[test]
 fn neighbours_do_not_see_a_panic_that_waits_nor_poison_their_locks() {
     with(&[1, 2], |rt| {
-        #[derive(Default)]
-        struct Shared {
-            panics_seen: AtomicUsize,
-            rounds: AtomicUsize,
-            lock: Mutex<u32>,
-            stop: AtomicBool,
-        }
-        let shared = Arc::new(Shared::default());
-        let theirs = shared.clone();
+        let (panics_seen, rounds, stop) = (Count::new(), Count::new(), Flag::new());
+        let lock = Arc::new(Mutex::new(0));
+        let theirs = lock.clone();
         let neighbour = move || {
-            while !theirs.stop.load(Ordering::Acquire) {
-                let panics = usize::from(std::thread::panicking());
-                theirs.panics_seen.fetch_add(panics, Ordering::Relaxed);
-                *theirs.lock.lock().unwrap() += 1;
-                theirs.rounds.fetch_add(1, Ordering::Relaxed);
+            while !stop.get() {
+                panics_seen.add(usize::from(std::thread::panicking()));
+                *theirs.lock().unwrap() += 1;
+                rounds.up();
                 yield_now().unwrap();
             }
         };
         let neighbours: Vec<_> = (0..4).map(|_| rt.spawn(neighbour.clone())).collect();
-        spin_until(|| shared.rounds.load(Ordering::Relaxed) >= 100);
+        spin_until(|| rounds.get() >= 100);
         for _ in 0..10 {
-            while_unwinding(rt, || {
-                scope(|s| {
-                    for _ in 0..5 {
-                        s.spawn(|| shared.panics_seen.load(Ordering::Relaxed));
-                    }
-                });
+            unwinding(rt, || {
+                scope(|s| (0..5).for_each(|_| drop(s.spawn(|| panics_seen.get()))));
                 let _ = yield_now();
                 let _ = park();
             });
         }
-        shared.stop.store(true, Ordering::Release);
+        stop.set();
         neighbours.into_iter().for_each(|task| task.join().unwrap());
-        assert_eq!(shared.panics_seen.load(Ordering::Relaxed), 0);
-        assert!(!shared.lock.is_poisoned());
+        assert_eq!(panics_seen.get(), 0);
+        assert!(!lock.is_poisoned());
     });
 }
 
@@ -347,7 +308,7 @@ fn neighbours_do_not_see_a_panic_that_waits_nor_poison_their_locks() {
 fn children_called_during_an_unwinding_do_not_count_as_panicking_twice() {
     with(&[1], |rt| {
         let mut inner = String::new();
-        while_unwinding(rt, || {
+        unwinding(rt, || {
             let result = rt.try_block_on(|| {
                 let caught = catch_unwind(|| panic!("the second"));
                 assert!(caught.is_err());
@@ -363,13 +324,13 @@ fn children_called_during_an_unwinding_do_not_count_as_panicking_twice() {
 fn a_child_that_a_second_unwinding_hands_on_is_called_by_the_first() {
     with(&[1, 2], |rt| {
         let called = AtomicUsize::new(0);
-        while_unwinding(rt, || {
+        unwinding(rt, || {
             let said = panic_of(|| {
                 scope(|s| {
                     s.spawn(|| called.fetch_add(1, Ordering::Relaxed));
                     // The newest one comes first, and waits for a child that is not run in place.
                     s.spawn(|| {
-                        let _inner = Late(|| {
+                        let _inner = OnDrop(|| {
                             scope(|_| {
                                 let task = cygnet::task().stack_size(1 << 20).unwrap();
                                 task.spawn(|| ()).detach();
@@ -387,13 +348,13 @@ fn a_child_that_a_second_unwinding_hands_on_is_called_by_the_first() {
 
 /// Says that it is being dropped, and panics when it may.
 struct Slow {
-    drops: Arc<AtomicBool>,
+    drops: Flag,
     may_panic: Rc<Cell<bool>>,
 }
 
 impl Drop for Slow {
     fn drop(&mut self) {
-        self.drops.store(true, Ordering::Release);
+        self.drops.set();
         while !self.may_panic.get() {
             let _ = shield(Duration::from_secs(60), yield_now);
         }
@@ -415,14 +376,14 @@ fn far_down(f: impl FnOnce(&cygnet::Scope<'_, '_>)) {
 #[test]
 fn a_panic_in_a_drop_by_a_join_after_the_end_of_the_scope_goes_to_the_hook() {
     let body = || {
-        let (joins, drops) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let (joins, drops) = (Flag::new(), Flag::new());
         let is_over = Rc::new(Cell::new(false));
         let place: Rc<Cell<Option<LocalTask<Slow>>>> = Rc::default();
-        let (theirs, begins) = (Rc::clone(&place), Arc::clone(&joins));
+        let theirs = Rc::clone(&place);
         let joining = spawn_local(move || {
             loop {
                 if let Some(local) = theirs.take() {
-                    begins.store(true, Ordering::Release);
+                    joins.set();
                     return local.join().is_ok();
                 }
                 yield_now().unwrap();
@@ -430,12 +391,12 @@ fn a_panic_in_a_drop_by_a_join_after_the_end_of_the_scope_goes_to_the_hook() {
         });
         let joiner = joining.cancel_handle();
         far_down(|_| {
-            let value = Slow { drops: Arc::clone(&drops), may_panic: Rc::clone(&is_over) };
+            let value = Slow { drops, may_panic: Rc::clone(&is_over) };
             place.set(Some(spawn_local(move || {
                 spawn(move || {
-                    common::give_way_until(|| joins.load(Ordering::Acquire));
+                    joins.wait();
                     joiner.cancel("enough");
-                    yield_until(&drops);
+                    yield_until(drops);
                 })
                 .detach();
                 value
@@ -457,24 +418,22 @@ fn a_panic_in_a_drop_by_a_join_after_the_end_of_the_scope_goes_to_the_hook() {
 #[test]
 fn a_panic_in_the_drop_of_a_local_tasks_result_surfaces_from_the_scope_around() {
     let body = || {
-        let [begun, may_end] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        let drops = Arc::default();
-        let value = Slow { drops: Arc::clone(&drops), may_panic: Rc::new(Cell::new(true)) };
+        let [begun, may_end, drops] = [(); 3].map(|()| Flag::new());
+        let value = Slow { drops, may_panic: Rc::new(Cell::new(true)) };
         scope(|_| {
-            let (until, begins) = (Arc::clone(&may_end), Arc::clone(&begun));
             let local = spawn_local(move || {
                 spawn(move || {
-                    begins.store(true, Ordering::Release);
-                    yield_until(&until);
+                    begun.set();
+                    yield_until(may_end);
                 })
                 .detach();
                 value
             });
             // The local task has spawned the child, and returns without a wait, here.
-            common::give_way_until(|| begun.load(Ordering::Acquire));
+            begun.wait();
             drop(local);
-            assert!(drops.load(Ordering::Acquire), "it is dropped at home, and at once");
-            may_end.store(true, Ordering::Release);
+            assert!(drops.get(), "it is dropped at home, and at once");
+            may_end.set();
         });
     };
     for workers in common::WORKERS {
@@ -489,17 +448,16 @@ fn a_panic_in_the_drop_of_a_local_tasks_result_surfaces_from_the_scope_around() 
 #[test]
 fn a_task_dropped_during_an_unwinding_is_cancelled() {
     with(&[2], |rt| {
-        let [started, cut] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let (started, cut) = (Flag::new(), Flag::new());
         let error = rt.try_block_on(|| {
-            let (starts, cut) = (started.clone(), cut.clone());
             let _task = spawn(move || {
-                starts.store(true, Ordering::Relaxed);
-                cut.store(park().is_err(), Ordering::Relaxed);
+                started.set();
+                cut.put(park().is_err());
             });
-            yield_until(&started);
+            yield_until(started);
             panic!("the parent")
         });
         assert!(error.unwrap_err().is_panic());
-        assert!(cut.load(Ordering::Relaxed));
+        assert!(cut.get());
     });
 }

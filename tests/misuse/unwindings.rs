@@ -1,48 +1,27 @@
 //! Forbidden waits in destructors that run because of a panic. None may panic, which would end the
 //! process. For the same reason the answers are checked outside of the destructor.
 
-use crate::common::mpsc::{Sender, channel};
-use crate::common::{self, in_child, in_task_with, payload_of, runtime, with_each};
-use crate::{Late, drop_a_result_between_tasks};
+use crate::common::mpsc::Sender;
+use crate::common::prelude::*;
+use crate::drop_a_result_between_tasks;
 use cygnet::shutdown::Swansong;
-use cygnet::sync::{Event, Mutex, RwLock};
-use cygnet::{
-    Cancelled, Handle, Runtime, Task, TaskActor, TaskGroup, all, blocking, current_id, no_suspend,
-    on_cancel, park, scope, select, sleep, spawn, spawn_now, wait, yield_now,
-};
+use cygnet::sync::{Mutex, RwLock};
 use std::fmt::Debug;
-use std::future::pending;
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Wake, Waker};
-use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(100);
 
 /// Panics, and calls `f` in a destructor that runs because of that.
 fn unwind(f: impl FnOnce()) {
     let mut f = Some(f);
-    let _late = Late(|| f.take().into_iter().for_each(|f| f()));
+    let _late = OnDrop(|| f.take().into_iter().for_each(|f| f()));
     panic!("for the destructor");
-}
-
-/// A waker that calls its function, once.
-struct Calls(common::Mutex<Option<Box<dyn FnOnce() + Send>>>);
-
-impl Wake for Calls {
-    fn wake(self: Arc<Self>) {
-        let call = self.0.lock().unwrap().take();
-        call.into_iter().for_each(|call| call());
-    }
 }
 
 /// In a task: has a waker called that calls `call`.
 fn in_a_waker(call: impl FnOnce() + Send + 'static) {
     let event = Event::new();
     let mut waits = pin!(event.wait_async());
-    let waker = Waker::from(Arc::new(Calls(common::Mutex::new(Some(Box::new(call))))));
-    assert!(waits.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(poll_by(waits.as_mut(), &calling_once(call)).is_pending());
     event.set();
 }
 
@@ -93,8 +72,8 @@ impl Awaited {
             move || drop(stays)
         };
         let groups = [(); 2].map(|()| TaskGroup::new());
-        groups.iter().for_each(|group| group.spawn(stays()));
-        let (actor, owner) = TaskActor::spawn(());
+        groups.iter().for_each(|group| group.add(stays()));
+        let (actor, owner) = TaskActor::start(());
         owner.detach();
         let task = spawn(stays());
         Awaited { task, groups, actor, mutex: mutex.clone(), waited }
@@ -172,6 +151,7 @@ fn a_wait_inside_no_suspend_is_cut_short() {
     });
 }
 
+/// T42, T46.
 #[test]
 fn a_wait_that_is_not_cut_short_holds_the_worker_inside_no_suspend() {
     with_each(|rt| {
@@ -192,7 +172,7 @@ fn a_wait_that_is_not_cut_short_holds_the_worker_inside_no_suspend() {
                         });
                         let scoped = ended.load(Ordering::Relaxed);
                         let group: TaskGroup = TaskGroup::new();
-                        group.spawn(|| ());
+                        group.add(|| ());
                         let left = group.cancel_and_join("no need").is_ok();
                         let called: usize = all([|| 1, || 2]).into_iter().map(Result::unwrap).sum();
                         spawn_now(|| ()).detach();
@@ -263,17 +243,12 @@ fn a_wait_in_a_hook_of_a_thread_that_panics_is_cut_short() {
 
 #[test]
 fn a_wait_in_the_destructor_of_a_result_that_is_not_taken_is_cut_short() {
-    struct Waits(Option<Awaited>, Sender<Answers>);
-    impl Drop for Waits {
-        fn drop(&mut self) {
-            unwind_and_tell(self.0.take().unwrap(), &self.1);
-        }
-    }
     in_task_with(&[1], |_| {
         let answers = with_locked(|mutex| {
             let (tell, told) = channel();
-            let awaited = Awaited::new(mutex);
-            drop_a_result_between_tasks(|| Waits(Some(awaited), tell));
+            let mut awaited = Some(Awaited::new(mutex));
+            let waits = OnDrop(move || unwind_and_tell(awaited.take().unwrap(), &tell));
+            drop_a_result_between_tasks(|| waits);
             let mut answers = None;
             common::give_way_until(|| {
                 answers = told.try_recv().ok();
@@ -324,4 +299,43 @@ fn block_on_in_a_waker_that_panics_ends_the_process_with_a_sentence() {
     let Some(ended) = in_child(body) else { return };
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(!ended.status.success() && said.contains("outside of its tasks"), "{said}");
+}
+
+/// The worker calls a descendant that needs a stack of its own, which sees to it that the wait of
+/// the blocked task ends.
+#[test]
+fn a_migratable_task_does_not_go_on_elsewhere_while_it_is_blocked() {
+    let blocks = || {
+        let (inside, lease, thread) = (Flag::new(), lease(), common::thread::current().id());
+        let went_on = while_unwinding(|| {
+            scope(|s| {
+                let (begun, over) = (Flag::new(), Flag::new());
+                s.spawn(move || (begun.set(), over.hold()));
+                begun.hold();
+                let called = move || {
+                    inside.set();
+                    over.set();
+                    let begun = Flag::new();
+                    scope(|s| {
+                        s.spawn(move || {
+                            begun.set();
+                            common::thread::sleep(Duration::from_millis(5));
+                        });
+                        begun.hold();
+                    });
+                    inside.put(false);
+                };
+                task().stack_size(1 << 20).unwrap().spawn_in(&lease, called).detach();
+            });
+            (inside.get(), common::thread::current().id())
+        });
+        assert_eq!(went_on, (false, thread));
+    };
+    within(|| {
+        for _ in 0..scaled_in_debug(20) {
+            let rt = runtime(2);
+            // SAFETY: the task holds nothing of its thread.
+            unsafe { task().migratable() }.spawn_in(&rt, blocks).join().unwrap();
+        }
+    });
 }

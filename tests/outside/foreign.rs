@@ -1,12 +1,7 @@
 //! Children that run on another runtime.
 
-use crate::common::mpsc::channel;
-use crate::common::{
-    self, Count, Drops, Flag, eventually, give_way_until, in_task, parks, runtime, scaled_in_debug,
-    with_each, within,
-};
-use cygnet::{JoinError, Reason, park, scope, spawn, task};
-use std::panic::resume_unwind;
+use crate::common::mpsc::Sender;
+use crate::common::prelude::*;
 
 #[test]
 fn a_foreign_child_runs_there_and_is_joined_here() {
@@ -15,13 +10,17 @@ fn a_foreign_child_runs_there_and_is_joined_here() {
         let pool = there.handle();
         let here = common::thread::current().id();
         for n in 0..scaled_in_debug(500) {
-            let child = pool.spawn_child(move || (n, common::thread::current().id())).unwrap();
+            let child = task()
+                .spawn_in(ChildOn(&pool), move || (n, common::thread::current().id()))
+                .unwrap();
             let (value, thread) = child.join().unwrap();
             assert_eq!(value, n);
             assert_ne!(thread, here);
         }
         // Its own runtime will do too.
-        assert_eq!(rt.handle().spawn_child(|| 7).unwrap().join().unwrap(), 7);
+        let seven = task().name("seven").spawn_in(ChildOn(&rt.handle()), || 7).unwrap();
+        assert_eq!(seven.name(), Some("seven"));
+        assert_eq!(seven.join().unwrap(), 7);
     });
 }
 
@@ -34,7 +33,7 @@ fn the_parent_ends_after_the_child_and_after_all_that_it_has_spawned_there() {
         let ended = Count::new();
         let parent = rt.spawn(move || {
             scope(|_| {
-                let child = pool.spawn_child(move || {
+                let child = task().spawn_in(ChildOn(&pool), move || {
                     spawn(move || {
                         gate.recv().unwrap();
                         ended.up();
@@ -51,39 +50,40 @@ fn the_parent_ends_after_the_child_and_after_all_that_it_has_spawned_there() {
     });
 }
 
+/// A child that has begun, and ends when something is sent.
+fn busy(there: &Handle) -> (Task<()>, Sender<()>) {
+    let ((open, gate), begun) = (channel(), Flag::new());
+    let computes = move || (begun.set(), gate.recv().unwrap()).1;
+    let busy = task().spawn_in(ChildOn(there), computes).unwrap();
+    begun.wait();
+    (busy, open)
+}
+
 #[test]
 fn a_cancel_reaches_the_child_with_its_reason_before_and_after_the_start() {
     in_task(|_| {
         let there = runtime(1);
         let before = parks(&there);
         let pool = there.handle();
-        let child = pool.spawn_child(|| park().unwrap_err().reason().to_string()).unwrap();
+        let child =
+            task().spawn_in(ChildOn(&pool), || park().unwrap_err().reason().to_string()).unwrap();
         give_way_until(|| parks(&there) > before);
         child.cancel("enough");
         assert_eq!(child.join().unwrap(), "enough");
 
         // Its only worker is busy.
-        let (open, gate) = channel::<()>();
-        let begun = Flag::new();
-        let busy = pool.spawn_child(move || {
-            begun.set();
-            gate.recv().unwrap();
-        });
-        begun.wait();
+        let (busy, open) = busy(&pool);
         let drops = Drops::default();
-        let captured = drops.guard();
         let fresh = scope(|s| {
-            let fresh = pool.spawn_child(move || drop(captured)).unwrap();
+            let fresh = task().spawn_in(ChildOn(&pool), drops.around(|| ())).unwrap();
             s.cancel("too late");
             open.send(()).unwrap();
             fresh
         });
         assert_eq!(drops.count(), 1, "before the scope has ended");
-        match fresh.join() {
-            Err(JoinError::NotStarted(why)) => assert_eq!(*why.reason(), Reason::from("too late")),
-            other => panic!("{other:?}"),
-        }
-        busy.unwrap().join().unwrap();
+        let Err(JoinError::NotStarted(why)) = fresh.join() else { panic!("it has started") };
+        assert_eq!(*why.reason(), Reason::from("too late"));
+        busy.join().unwrap();
     });
 }
 
@@ -93,16 +93,40 @@ fn dropping_the_handle_cancels_the_child_and_its_panic_comes_here() {
         let there = runtime(1);
         let pool = there.handle();
         let (tell, told) = channel();
-        drop(pool.spawn_child(move || tell.send(park()).unwrap()).unwrap());
+        drop(task().spawn_in(ChildOn(&pool), move || tell.send(park()).unwrap()).unwrap());
         // It was told so, or has never started.
         assert!(told.recv().is_ok_and(|told| told.is_err()) || told.recv().is_err());
-        let child = pool.spawn_child(|| resume_unwind(Box::new("over there"))).unwrap();
+        let child =
+            task().spawn_in(ChildOn(&pool), || resume_unwind(Box::new("over there"))).unwrap();
         let payload = child.join().unwrap_err().into_panic().unwrap();
         assert_eq!(payload.downcast_ref(), Some(&"over there"));
-        let child = pool.spawn_child(|| park().unwrap_err().unwind()).unwrap();
+        let child = task().spawn_in(ChildOn(&pool), || park().unwrap_err().unwind()).unwrap();
         child.cancel("enough");
         let error: JoinError = child.join().unwrap_err();
         assert_eq!(*error.cancelled().unwrap().reason(), Reason::from("enough"));
+    });
+}
+
+#[test]
+fn the_bindings_of_the_child_are_dropped_before_its_end() {
+    static BOUND: TaskLocal<common::drops::Guard> = TaskLocal::new();
+    in_task(|_| {
+        let there = runtime(1);
+        let pool = there.handle();
+        for starts in [true, false] {
+            let ((busy, open), drops) = (busy(&pool), Drops::new());
+            let bound = || BOUND.with(|bound| bound.is_some());
+            let child = BOUND.scope(drops.guard(), || task().spawn_in(ChildOn(&pool), bound));
+            let child = child.unwrap();
+            assert_eq!(drops.left(), 1);
+            if !starts {
+                child.cancel("enough");
+            }
+            open.send(()).unwrap();
+            assert_eq!(child.join().ok(), starts.then_some(true));
+            assert_eq!(drops.left(), 0);
+            busy.join().unwrap();
+        }
     });
 }
 
@@ -114,12 +138,15 @@ fn the_end_of_the_other_runtime_is_an_error_or_a_cancel() {
         let before = parks(&there);
         let theirs = pool.clone();
         let waiting = rt.spawn(move || {
-            theirs.spawn_child(|| park().unwrap_err().reason().clone()).unwrap().join()
+            task()
+                .spawn_in(ChildOn(&theirs), || park().unwrap_err().reason().clone())
+                .unwrap()
+                .join()
         });
         eventually("it waits there", || parks(&there) > before);
         drop(there);
         assert_eq!(waiting.join().unwrap().unwrap(), Reason::RuntimeShutDown);
-        let refused = rt.block_on(move || pool.spawn_child(|| 7).unwrap_err());
+        let refused = rt.block_on(move || task().spawn_in(ChildOn(&pool), || 7).unwrap_err());
         assert_eq!((refused.0)(), 7);
     });
 }
@@ -134,8 +161,8 @@ fn two_runtimes_call_each_other_and_end_in_either_order() {
                 .map(|n| {
                     let (to_a, to_b, value) = (a.handle(), b.handle(), drops.guard());
                     a.spawn(move || {
-                        let child = to_b.spawn_child(move || {
-                            let back = to_a.spawn_child(move || {
+                        let child = task().spawn_in(ChildOn(&to_b), move || {
+                            let back = task().spawn_in(ChildOn(&to_a), move || {
                                 drop(value);
                                 n
                             });
@@ -160,7 +187,12 @@ fn a_large_result_gets_the_stack_that_it_needs_there() {
     let pool = there.handle();
     let length = here.block_on(move || {
         let joiner = task().stack_size(4 << 20).unwrap().spawn(move || {
-            pool.spawn_child(|| std::hint::black_box([7u8; 60_000])).unwrap().join().unwrap().len()
+            task()
+                .spawn_in(ChildOn(&pool), || std::hint::black_box([7u8; 60_000]))
+                .unwrap()
+                .join()
+                .unwrap()
+                .len()
         });
         joiner.join().unwrap()
     });

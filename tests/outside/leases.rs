@@ -1,19 +1,8 @@
 //! Leases: a scope is held open by tasks and threads that are not below it.
 
-use crate::common::mpsc::{Sender, channel};
-use crate::common::{
-    self, Count, Drops, Flag, Mutex, eventually, in_task, in_task_with, panic_of, parks,
-    scaled_in_debug, with_each, with_each_and_many, with_own,
-};
-use cygnet::sync::Event;
-use cygnet::{
-    CancelHook, Cancelled, JoinError, Reason, ScopeLease, Wait, lease, on_cancel, park, scope,
-    scope_with, spawn_now, spawn_unscoped, timeout,
-};
-use std::panic::resume_unwind;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::common::prelude::*;
 
+/// T4.
 #[test]
 fn a_scope_and_a_task_end_after_the_last_lease() {
     with_each(|rt| {
@@ -44,16 +33,15 @@ fn a_scope_and_a_task_end_after_the_last_lease() {
 fn a_scope_waits_for_what_tasks_and_threads_spawn_by_its_lease() {
     with_each_and_many(|rt| {
         let (n, count) = (scaled_in_debug(1_000), Count::new());
-        let (threads, stranger) = rt.block_on(|| {
-            scope(|s| {
-                let lease = s.lease();
-                let spawns = || {
-                    let lease = lease.clone();
-                    move || (0..n).for_each(|_| lease.spawn(move || count.up()).detach())
-                };
-                let threads = [(); 2].map(|()| common::thread::spawn(spawns()));
-                (threads, spawn_unscoped(spawns()))
-            })
+        let (threads, stranger) = scope_on(rt, |s| {
+            let lease = s.lease();
+            let spawns = || {
+                own(&lease, move |lease| {
+                    (0..n).for_each(|_| task().spawn_in(&lease, move || count.up()).detach())
+                })
+            };
+            let threads = [(); 2].map(|()| common::thread::spawn(spawns()));
+            (threads, spawn_unscoped(spawns()))
         });
         assert_eq!(count.get(), 3 * n);
         stranger.join().unwrap();
@@ -65,48 +53,47 @@ fn a_scope_waits_for_what_tasks_and_threads_spawn_by_its_lease() {
 fn a_result_is_joined_and_a_panic_surfaces_from_the_scope() {
     with_each(|rt| {
         let text = panic_of(|| {
-            rt.block_on(|| {
-                scope(|s| {
-                    let lease = s.lease();
-                    assert_eq!(lease.spawn(|| 7).join().unwrap(), 7);
-                    // It panics when it has been detached. The panic of a task that has ended
-                    // before goes to the runtime's hook.
-                    let let_go = Arc::new(Event::new());
-                    let waits = Arc::clone(&let_go);
-                    let panics = lease.spawn(move || {
-                        waits.wait().unwrap();
-                        resume_unwind(Box::new("by a lease"))
-                    });
-                    panics.detach();
-                    let_go.set();
-                })
+            scope_on(rt, |s| {
+                let lease = s.lease();
+                assert_eq!(task().spawn_in(&lease, || 7).join().unwrap(), 7);
+                // It panics when it has been detached. The panic of a task that has ended
+                // before goes to the runtime's hook.
+                let let_go = Arc::new(Event::new());
+                let waits = Arc::clone(&let_go);
+                let panics = task().spawn_in(&lease, move || {
+                    waits.wait().unwrap();
+                    resume_unwind(Box::new("by a lease"))
+                });
+                panics.detach();
+                let_go.set();
             })
         });
         assert_eq!(text, "by a lease");
     });
 }
 
+/// C52.
 #[test]
 fn a_cancel_reaches_what_a_lease_spawns_and_does_not_end_the_lease() {
     with_each(|rt| {
         let (give, given) = channel();
-        let before = parks(rt);
-        let task = rt.spawn(move || {
+        let task = parked(rt, 2, move || {
             scope(|s| {
                 let lease = s.lease();
-                lease.spawn(|| assert!(park().is_err())).detach();
+                task().spawn_in(&lease, || assert!(park().is_err())).detach();
                 give.send(lease).unwrap();
                 park().is_err()
             })
         });
         let held = given.recv().unwrap();
-        eventually("they wait", || parks(rt) >= before + 2);
         task.cancel("enough");
         assert!(held.is_cancelled());
-        match held.spawn(|| unreachable!()).join() {
-            Err(JoinError::NotStarted(why)) => assert_eq!(*why.reason(), Reason::from("enough")),
-            other => panic!("{other:?}"),
-        }
+        let Err(JoinError::NotStarted(why)) =
+            cygnet::task().spawn_in(&held, || unreachable!()).join()
+        else {
+            panic!("it has started")
+        };
+        assert_eq!(*why.reason(), Reason::from("enough"));
         assert!(!task.is_finished());
         drop(held);
         assert!(task.join().unwrap());
@@ -134,7 +121,9 @@ fn what_a_lease_spawns_is_under_the_time_limit_and_the_restriction_of_its_scope(
         let timed = rt.block_on(|| {
             timeout(Duration::from_millis(5), || {
                 let lease = lease();
-                common::thread::spawn(move || lease.spawn(|| park().unwrap_err()).join())
+                common::thread::spawn(move || {
+                    task().spawn_in(&lease, || park().unwrap_err()).join()
+                })
             })
         });
         // It may have come too late to start.
@@ -145,17 +134,13 @@ fn what_a_lease_spawns_is_under_the_time_limit_and_the_restriction_of_its_scope(
         assert_eq!(*why.reason(), Reason::Deadline);
         let held = Mutex::new(0);
         rt.block_on(|| {
-            scope(|s| {
-                for _ in 0..4 {
-                    s.spawn(|| {
-                        let mut held = held.lock().unwrap();
-                        scope_with(Wait::DescendantsOnly, |s| {
-                            let lease = s.lease();
-                            common::thread::spawn(move || lease.spawn(|| 7).join().unwrap());
-                        });
-                        *held += 1;
-                    });
-                }
+            crowd(4, |_| {
+                let mut held = held.lock().unwrap();
+                scope_with(Wait::DescendantsOnly, |s| {
+                    let lease = s.lease();
+                    common::thread::spawn(move || task().spawn_in(&lease, || 7).join().unwrap());
+                });
+                *held += 1;
             });
         });
         assert_eq!(*held.lock().unwrap(), 4);
@@ -175,11 +160,15 @@ fn drops_race_the_end_of_the_scopes_and_their_cancel() {
                 let value = values.guard();
                 match n % 4 {
                     0 => drop(lease),
-                    1 => lease.spawn(move || drop(value)).detach(),
-                    2 => drop(lease.spawn(move || park().map(|()| value))),
+                    1 => task().spawn_in(&lease, move || drop(value)).detach(),
+                    2 => drop(task().spawn_in(&lease, move || park().map(|()| value))),
                     _ => {
                         let below = lease.clone();
-                        lease.spawn(move || below.spawn(move || drop(value)).detach()).detach();
+                        task()
+                            .spawn_in(&lease, move || {
+                                task().spawn_in(&below, move || drop(value)).detach()
+                            })
+                            .detach();
                     }
                 }
             }
@@ -233,40 +222,7 @@ fn the_runtime_ends_after_the_last_lease() {
 fn lease_of_another() -> ScopeLease {
     let (give, given) = channel();
     spawn_unscoped(move || give.send(lease()).unwrap()).detach();
-    loop {
-        match given.try_recv() {
-            Ok(lease) => return lease,
-            Err(_) => cygnet::yield_now().unwrap(),
-        }
-    }
-}
-
-struct Tells(Sender<&'static str>);
-
-impl CancelHook for Tells {
-    fn on_cancel(self: Box<Self>, _: Cancelled) {}
-
-    fn on_cleanup(self: Box<Self>) {
-        self.0.send("it has ended").unwrap();
-    }
-}
-
-/// The end that the drop of a lease brings is not run inside the drop.
-#[test]
-fn the_drop_only_schedules_the_end_that_it_brings() {
-    in_task_with(&[1], |_| {
-        let (tell, told) = channel();
-        let (give, given) = channel();
-        let parent = spawn_now(move || {
-            on_cancel(Tells(tell)).keep();
-            give.send(lease()).unwrap();
-        });
-        drop(given.recv().unwrap());
-        assert!(told.try_recv().is_err(), "its end has been run inside the drop");
-        assert!(!parent.is_finished());
-        parent.join().unwrap();
-        assert_eq!(told.try_recv(), Ok("it has ended"));
-    });
+    received(&given)
 }
 
 /// A worker whose task waits inside `no_suspend`, or in the middle of an unwinding, is on no list
@@ -280,25 +236,15 @@ fn a_held_worker_sees_what_comes_from_outside() {
             answer.detach();
             common::thread::spawn(move || {
                 common::thread::sleep(Duration::from_millis(2));
-                lease.spawn(|| ()).detach();
+                task().spawn_in(&lease, || ()).detach();
                 common::thread::sleep(Duration::from_millis(2));
                 drop(lease);
                 promise.complete(7).unwrap();
             });
         });
     }
-    struct Waits;
-    impl Drop for Waits {
-        fn drop(&mut self) {
-            waits_for_a_thread();
-        }
-    }
     with_each(|rt| {
         rt.block_on(|| cygnet::no_suspend(waits_for_a_thread));
-        let unwound = rt.try_block_on(|| {
-            let _waits = Waits;
-            resume_unwind(Box::new("on purpose"));
-        });
-        assert!(unwound.is_err());
+        rt.block_on(|| while_unwinding(waits_for_a_thread));
     });
 }

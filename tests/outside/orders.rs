@@ -1,20 +1,8 @@
 //! Everything that reaches into the tree from outside, dropped in every order, on tasks and on
 //! threads.
 
-use crate::common::mpsc::channel;
-use crate::common::{self, Drops, with_each};
-use cygnet::{Cancelled, Handle, TaskGroup, lease, promise, scope};
+use crate::common::prelude::*;
 use std::any::Any;
-
-/// All orders of the numbers below `n`.
-fn orders(n: usize) -> Vec<Vec<usize>> {
-    if n == 0 {
-        return vec![Vec::new()];
-    }
-    let insert =
-        |order: Vec<usize>| (0..n).map(move |at| [&order[..at], &[n - 1], &order[at..]].concat());
-    orders(n - 1).into_iter().flat_map(insert).collect()
-}
 
 /// All that can outlive the frame or the task of an open scope.
 fn all_kinds(drops: &Drops) -> Vec<Option<Box<dyn Any + Send>>> {
@@ -43,21 +31,19 @@ fn every_order_of_drops_ends_the_scope_and_leaves_nothing() {
         let all = orders(6);
         assert_eq!(all.len(), 720);
         for (n, order) in all.into_iter().enumerate().step_by(720 / common::scaled_in_debug(720)) {
-            rt.block_on(|| {
-                scope(|s| {
-                    let mut kinds = all_kinds(&drops);
-                    for (m, kind) in order.iter().enumerate() {
-                        let kind = kinds[*kind].take().unwrap();
-                        match (n + m) % 3 {
-                            0 => drop(kind),
-                            1 => give.send(kind).unwrap(),
-                            _ => drop(s.spawn(move || drop(kind))),
-                        }
+            scope_on(rt, |s| {
+                let mut kinds = all_kinds(&drops);
+                for (m, kind) in order.iter().enumerate() {
+                    let kind = kinds[*kind].take().unwrap();
+                    match (n + m) % 3 {
+                        0 => drop(kind),
+                        1 => give.send(kind).unwrap(),
+                        _ => drop(s.spawn(move || drop(kind))),
                     }
-                    if n % 5 == 0 {
-                        s.cancel("all of you");
-                    }
-                });
+                }
+                if n % 5 == 0 {
+                    s.cancel("all of you");
+                }
             });
         }
         drop(give);
@@ -100,37 +86,22 @@ fn every_order_of_drops_after_the_end_of_the_runtime_leaves_nothing() {
 /// In destructors while the thread unwinds, and where nothing may suspend.
 #[test]
 fn promises_leases_and_groups_work_while_unwinding_and_in_no_suspend() {
-    struct Unwinds<'a>(&'a Drops);
-    impl Drop for Unwinds<'_> {
-        fn drop(&mut self) {
-            use_all(self.0);
-        }
-    }
     fn use_all(drops: &Drops) {
         let (promise, answer) = promise();
         let lease = lease();
         let value = drops.guard();
-        lease.spawn(move || drop(value)).detach();
+        cygnet::task().spawn_in(&lease, move || drop(value)).detach();
         promise.complete(drops.guard()).unwrap();
         answer.detach();
         let group = TaskGroup::new();
         let value = drops.guard();
-        group.spawn(move || drop(value));
+        group.add(move || drop(value));
         drop((lease, group));
     }
-    with_each(|rt| {
+    in_task(|_| {
         let drops = Drops::new();
-        let payload = rt.block_on(|| {
-            let payload = common::payload_of(|| {
-                scope(|_| {
-                    let _unwinds = Unwinds(&drops);
-                    std::panic::resume_unwind(Box::new("on purpose"));
-                });
-            });
-            scope(|_| cygnet::no_suspend(|| use_all(&drops)));
-            payload
-        });
-        assert!(payload.is_some());
+        scope(|_| while_unwinding(|| use_all(&drops)));
+        scope(|_| no_suspend(|| use_all(&drops)));
         assert_eq!(drops.left(), 0);
     });
 }

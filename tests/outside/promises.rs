@@ -1,15 +1,7 @@
 //! Promises: something outside completes a child.
 
-use crate::common::mpsc::{Sender, channel};
-use crate::common::{
-    self, Calls, Count, Drops, eventually, give_way_until, in_task, join_all, parks, runtime,
-    scaled_in_debug, with_each, with_each_and_many, with_own, within,
-};
-use cygnet::{
-    Cancelled, JoinError, Promise, Reason, Runtime, ScopeLease, park, promise, scope, spawn,
-    timeout, yield_now,
-};
-use std::time::Duration;
+use crate::common::mpsc::Sender;
+use crate::common::prelude::*;
 
 #[test]
 fn a_thread_completes_a_child_that_is_waited_for_or_not_yet() {
@@ -45,6 +37,7 @@ fn a_task_completes_a_child_of_another_one() {
     });
 }
 
+/// T9.
 #[test]
 fn the_parent_and_its_scope_end_after_the_completion() {
     with_each(|rt| {
@@ -65,6 +58,7 @@ fn the_parent_and_its_scope_end_after_the_completion() {
     });
 }
 
+/// T9.
 #[test]
 fn dropping_a_promise_ends_the_child_without_a_value() {
     in_task(|_| {
@@ -84,6 +78,7 @@ fn dropping_a_promise_ends_the_child_without_a_value() {
     });
 }
 
+/// C17.
 #[test]
 fn a_cancel_ends_the_child_at_once_and_gives_the_value_back() {
     in_task(|_| {
@@ -91,10 +86,8 @@ fn a_cancel_ends_the_child_at_once_and_gives_the_value_back() {
         // made, and by a time limit.
         let (own, answer) = promise();
         answer.cancel("enough");
-        match answer.join() {
-            Err(JoinError::NotStarted(why)) => assert_eq!(*why.reason(), Reason::from("enough")),
-            other => panic!("{other:?}"),
-        }
+        let Err(JoinError::NotStarted(why)) = answer.join() else { panic!("it has started") };
+        assert_eq!(*why.reason(), Reason::from("enough"));
         assert!(own.is_cancelled());
         assert_eq!(own.complete(7), Err(7));
 
@@ -255,13 +248,6 @@ fn a_forgotten_promise_ends_by_a_cancel() {
 
 #[test]
 fn a_large_value_passes_and_a_panic_in_its_destructor_does_no_harm() {
-    #[derive(Debug)]
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            std::panic::resume_unwind(Box::new("on purpose"));
-        }
-    }
     with_each(|rt| {
         rt.block_on(|| {
             let (promise, answer) = promise();
@@ -269,7 +255,7 @@ fn a_large_value_passes_and_a_panic_in_its_destructor_does_no_harm() {
             assert_eq!(answer.join().unwrap(), [7; 3_000]);
             let (promise, answer) = cygnet::promise();
             answer.detach();
-            promise.complete(Bomb).unwrap();
+            promise.complete(Bomb("on purpose")).unwrap();
         });
         // A larger one that is never taken does not overflow a stack.
         let (give, given) = channel();
@@ -291,12 +277,11 @@ fn a_promise_ends_where_all_stacks_are_held() {
             let (give, given) = channel();
             let tasks: Vec<_> = (0..workers * 3)
                 .map(|_| {
-                    let give = give.clone();
-                    rt.spawn(move || {
+                    rt.spawn(own(&give, move |give| {
                         let (promise, answer) = promise();
                         give.send(promise).unwrap();
                         answer.join().unwrap()
-                    })
+                    }))
                 })
                 .collect();
             let thread = common::thread::spawn(move || {
@@ -313,43 +298,33 @@ fn a_promise_ends_where_all_stacks_are_held() {
 #[test]
 fn a_task_that_waits_for_nothing_else_does_not_hold_up_the_cancel() {
     with_each(|rt| {
-        let before = parks(rt);
-        let task = rt.spawn(|| {
+        let task = parked(rt, 1, || {
             let (_promise, answer) = promise::<u8>();
             let joined = answer.join();
             assert!(park().is_err());
             joined.is_err()
         });
-        eventually("it waits", || parks(rt) > before);
         task.cancel("enough");
         assert!(task.join().unwrap());
     });
-}
-
-/// Waits in its destructor, in the name of the task that drops it, until that is cancelled.
-#[derive(Debug)]
-struct Waits(Count);
-
-impl Drop for Waits {
-    fn drop(&mut self) {
-        self.0.up();
-        assert!(park().is_err());
-        self.0.up();
-    }
 }
 
 #[test]
 fn a_cancel_reaches_the_destructor_of_a_value_that_is_not_taken() {
     with_each(|rt| {
         let state = Count::new();
-        let before = parks(rt);
-        let task = rt.spawn(move || {
+        let task = parked(rt, 1, move || {
             let (promise, answer) = promise();
             answer.detach();
-            promise.complete(Waits(state)).unwrap();
+            // Waits in its destructor, in the name of the task that drops it.
+            let value = OnDrop(move || {
+                state.up();
+                assert!(park().is_err());
+                state.up();
+            });
+            assert!(promise.complete(value).is_ok());
         });
-        eventually("it waits", || state.get() == 1);
-        eventually("it has parked", || parks(rt) > before);
+        assert_eq!(state.get(), 1);
         task.cancel("enough");
         task.join().unwrap();
         assert_eq!(state.get(), 2);
@@ -373,15 +348,13 @@ fn a_late_completion_leaves_a_task_alone_that_waits_in_a_destructor() {
         let (give, given) = channel();
         let (tell, leases) = channel();
         let over = Count::new();
-        let before = parks(rt);
-        let task = rt.spawn(move || {
+        let task = parked(rt, 1, move || {
             let (promise, answer) = LOCAL.scope(Lasts(tell, over), promise::<Box<u8>>);
             answer.cancel("too late");
             give.send(promise).unwrap();
             assert!(answer.join().is_err());
         });
         let lease = leases.recv().unwrap();
-        eventually("it has parked", || parks(rt) > before);
         let promise = given.recv().unwrap();
         assert_eq!(promise.complete(Box::new(7)), Err(Box::new(7)));
         common::thread::sleep(Duration::from_millis(1));

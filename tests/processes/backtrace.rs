@@ -1,7 +1,6 @@
 //! A backtrace that is captured in a task shows the task's own frames, and ends.
 
-use crate::common::{self, in_task, with, with_each};
-use cygnet::{blocking, scope, spawn, yield_now};
+use crate::common::prelude::*;
 use std::backtrace::Backtrace;
 
 #[inline(never)]
@@ -38,9 +37,7 @@ fn a_backtrace_in_a_task_shows_its_frames_and_ends_at_the_coroutine_s_root() {
                 yield_now().unwrap();
                 recursive_of_the_test(5)
             });
-            while !task.is_finished() {
-                yield_now().unwrap();
-            }
+            give_way_until(|| task.is_finished());
             assert_whole(&task.join().unwrap(), 6);
         });
         assert_whole(&rt.block_on(|| recursive_of_the_test(0)), 1);
@@ -68,7 +65,7 @@ fn a_backtrace_in_every_kind_of_task_is_whole() {
         let large = cygnet::task().stack_size(1 << 20).unwrap();
         assert_whole(&large.spawn(|| recursive_of_the_test(20)).join().unwrap(), 21);
         // SAFETY: it holds nothing over a suspension.
-        let migratable = unsafe { cygnet::spawn_migratable(|| recursive_of_the_test(1)) };
+        let migratable = unsafe { cygnet::task().migratable() }.spawn(|| recursive_of_the_test(1));
         assert_whole(&migratable.join().unwrap(), 2);
         let elsewhere = blocking(|| recursive_of_the_test(1));
         assert!(elsewhere.contains("innermost_of_the_test") && !elsewhere.contains("trampoline"));
@@ -77,19 +74,5 @@ fn a_backtrace_in_every_kind_of_task_is_whole() {
 
 #[test]
 fn a_backtrace_in_a_destructor_during_unwinding_is_whole() {
-    struct Captures<'a>(&'a mut String);
-    impl Drop for Captures<'_> {
-        fn drop(&mut self) {
-            *self.0 = recursive_of_the_test(1);
-        }
-    }
-    in_task(|_| {
-        let mut trace = String::new();
-        let said = common::panic_of(|| {
-            let _captures = Captures(&mut trace);
-            panic!("unwinding");
-        });
-        assert_eq!(said, "unwinding");
-        assert_whole(&trace, 2);
-    });
+    in_task(|_| assert_whole(&while_unwinding(|| recursive_of_the_test(1)), 2));
 }

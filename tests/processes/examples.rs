@@ -4,8 +4,8 @@
 // built for it.
 #![cfg(not(any(cygnet_tsan, cygnet_asan)))]
 
+use crate::common::prelude::*;
 use crate::common::rerun::command_of;
-use crate::common::{within, within_seconds};
 use std::env;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +13,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 /// The command of an example that `cargo test` has built, or `None` if it has built only some
 /// tests.

@@ -5,9 +5,8 @@
 // The sanitizers handle these signals themselves, and their frames need larger stacks.
 #![cfg(not(any(cygnet_asan, cygnet_tsan)))]
 
-use crate::common::{rerun, runtime};
+use crate::common::prelude::*;
 use cygnet::coroutine::Coroutine;
-use cygnet::{Builder, JoinError, Runtime, Task, spawn, spawn_migratable, task, yield_now};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -124,8 +123,15 @@ fn an_overflow_is_reported_with_name_place_size_and_knob() {
             1 << 20,
         ),
         ("of the builder's size", 1, Some(LARGE), || Ok(recurse(0)), "", LARGE),
-        // SAFETY: it holds nothing over a suspension.
-        ("migratable", 2, None, || unsafe { spawn_migratable(|| recurse(0)) }.join(), "", USUAL),
+        (
+            "migratable",
+            2,
+            None,
+            // SAFETY: the task holds nothing over a suspension.
+            || unsafe { task().migratable() }.spawn(|| recurse(0)).join(),
+            "",
+            USUAL,
+        ),
     ];
     let cases = cases.map(|(case, workers, stack, overflow, name, size)| {
         let fault = move || {

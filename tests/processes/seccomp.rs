@@ -1,10 +1,8 @@
 //! Processes with a filter that refuses system calls. A filter stays, so each test installs it in a
 //! process of its own.
 
-use crate::common::{emulated, in_child, in_own_process, runtime, with};
-use cygnet::Runtime;
+use crate::common::prelude::*;
 use std::os::unix::process::ExitStatusExt;
-use std::sync::Arc;
 
 /// Refuses a system call to all threads of the process from now on, always or if its third argument
 /// is this number.
@@ -46,8 +44,7 @@ fn refuse_membarrier() {
 fn work(rt: &Runtime) {
     for round in 0..1000 {
         let sum = rt.block_on(move || {
-            let tasks: Vec<_> = (0..8).map(|n| cygnet::spawn(move || n + round)).collect();
-            tasks.into_iter().map(|task| task.join().unwrap()).sum::<u32>()
+            join_all((0..8).map(|n| spawn(move || n + round))).into_iter().sum::<u32>()
         });
         assert_eq!(sum, 28 + 8 * round);
     }
@@ -102,12 +99,8 @@ fn a_runtime_to_which_guard_markers_are_refused_later_still_guards_its_stacks() 
             refuse(libc::SYS_process_madvise, None);
             // Each task has a stack of its own while it waits for the others.
             let all = Arc::new(cygnet::sync::Barrier::new(TASKS));
-            let meet = |_| {
-                let all = all.clone();
-                rt.spawn(move || all.wait().is_ok())
-            };
-            let tasks: Vec<_> = (0..TASKS).map(meet).collect();
-            assert!(tasks.into_iter().all(|task| task.join().unwrap()));
+            let meet = |_| rt.spawn(own(&all, move |all| all.wait().is_ok()));
+            assert!(join_all((0..TASKS).map(meet)).into_iter().all(|met| met));
         });
     });
 }

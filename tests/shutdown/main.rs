@@ -9,34 +9,28 @@ mod interrupt;
 mod runtime;
 mod swansong;
 
+use common::prelude::*;
 use cygnet::shutdown::{ShutdownState, Swansong};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
 
-/// A waker that counts its calls, and unparks the thread that has made it.
+/// A waker that counts its calls.
 struct Called {
     calls: Arc<Calls>,
     waker: Waker,
 }
 
 struct Calls {
-    thread: common::thread::Thread,
     count: AtomicUsize,
 }
 
 impl Wake for Calls {
     fn wake(self: Arc<Self>) {
         self.count.fetch_add(1, Ordering::Release);
-        self.thread.unpark();
     }
 }
 
 impl Called {
     fn new() -> Called {
-        let thread = common::thread::current();
-        let calls = Arc::new(Calls { thread, count: AtomicUsize::new(0) });
+        let calls = Arc::new(Calls { count: AtomicUsize::new(0) });
         Called { waker: Waker::from(Arc::clone(&calls)), calls }
     }
 

@@ -1,60 +1,49 @@
 //! The end of a runtime: waits are cut short, started tasks end, and fresh tasks never start.
 
-use crate::common::mpsc::channel;
-use crate::common::{
-    Count, Drops, MANY, WORKERS, eventually, parks, runtime, scaled_in_debug, thread, with_own,
-    within,
-};
-use cygnet::{JoinError, Runtime, Unparker, park, scope, spawn, spawn_local, unparker, yield_now};
-use std::cell::RefCell;
-use std::rc::Rc;
+use crate::common::prelude::*;
 
+/// T48.
 #[test]
 fn the_end_of_a_runtime_cuts_short_parks_yields_and_joins() {
-    for workers in [1, 2, 3, 8, MANY] {
-        within(|| {
-            let rt = runtime(workers);
-            let (told, outcomes) = channel();
-            let started = Count::new();
-            let start = |wait: fn(Count) -> bool| {
-                let told = told.clone();
-                rt.spawn(move || {
+    with_own_of(&[1, 2, 3, 8, MANY], |rt| {
+        let (told, outcomes) = channel();
+        let started = Count::new();
+        let start = |wait: fn(Count) -> bool| {
+            rt.spawn(own(&told, move |told| {
+                started.up();
+                told.send(wait(started)).unwrap();
+            }))
+            .detach();
+        };
+        for _ in 0..10 {
+            start(|_| park().is_err());
+            start(|_| {
+                while yield_now().is_ok() {}
+                true
+            });
+            // A child that the join calls in place answers before the join.
+            start(|started| {
+                let park = || {
                     started.up();
-                    told.send(wait(started)).unwrap();
+                    park().is_err()
+                };
+                scope(|s| match s.spawn(park).join() {
+                    Ok(cut) => cut,
+                    Err(error) => error.is_cancelled(),
                 })
-                .detach();
-            };
-            for _ in 0..10 {
-                start(|_| park().is_err());
-                start(|_| {
-                    while yield_now().is_ok() {}
-                    true
-                });
-                // A child that the join calls in place answers before the join.
-                start(|started| {
-                    let park = || {
-                        started.up();
-                        park().is_err()
-                    };
-                    scope(|s| match s.spawn(park).join() {
-                        Ok(cut) => cut,
-                        Err(error) => error.is_cancelled(),
-                    })
-                });
-            }
-            // Children have begun, too. A task that does not wait yet fails when it would.
-            eventually("they wait", || started.get() == 40 && parks(&rt) >= 20);
-            drop(rt);
-            drop(told);
-            assert_eq!(outcomes.iter().filter(|cut| *cut).count(), 30);
-        });
-    }
+            });
+        }
+        // Children have begun, too. A task that does not wait yet fails when it would.
+        eventually("they wait", || started.get() == 40 && parks(&rt) >= 20);
+        drop(rt);
+        drop(told);
+        assert_eq!(outcomes.iter().filter(|cut| *cut).count(), 30);
+    });
 }
 
 #[test]
 fn a_join_starts_no_child_once_the_runtime_ends() {
-    within(|| {
-        let rt = runtime(1);
+    with_own_of(&[1], |rt| {
         let (joins, late) = (Count::new(), Count::new());
         rt.spawn(move || {
             loop {
@@ -92,38 +81,32 @@ fn tasks_that_wake_each_other_without_end_are_cut_short() {
         ended.up();
     }
     for workers in WORKERS {
-        within(|| {
-            for _ in 0..scaled_in_debug(100) {
-                let rt = runtime(workers);
-                let counts = [Count::new(), Count::new()];
-                for _ in 0..8 {
-                    rt.spawn(move || {
-                        let (me, place) = (unparker(), Rc::new(RefCell::new(None)));
-                        let partner = spawn_local({
-                            let place = place.clone();
-                            move || {
-                                *place.borrow_mut() = Some(unparker());
-                                me.unpark();
-                                exchange(&me, counts);
-                            }
-                        });
-                        while place.borrow().is_none() {
-                            yield_now().unwrap();
-                        }
-                        let other = place.borrow_mut().take().unwrap();
-                        exchange(&other, counts);
-                        partner.detach();
-                    })
-                    .detach();
-                }
-                eventually("all have begun", || counts[0].get() == 16);
-                drop(rt);
-                assert_eq!(counts[1].get(), 16);
+        rounds(100, |_| {
+            let rt = runtime(workers);
+            let counts = [Count::new(), Count::new()];
+            for _ in 0..8 {
+                rt.spawn(move || {
+                    let (me, place) = (unparker(), Rc::new(RefCell::new(None)));
+                    let partner = spawn_local(own(&place, move |place| {
+                        *place.borrow_mut() = Some(unparker());
+                        me.unpark();
+                        exchange(&me, counts);
+                    }));
+                    give_way_until(|| place.borrow().is_some());
+                    let other = place.borrow_mut().take().unwrap();
+                    exchange(&other, counts);
+                    partner.detach();
+                })
+                .detach();
             }
+            eventually("all have begun", || counts[0].get() == 16);
+            drop(rt);
+            assert_eq!(counts[1].get(), 16);
         });
     }
 }
 
+/// T48.
 #[test]
 fn a_runtime_does_not_end_before_its_tasks_have() {
     with_own(|rt| {
@@ -177,8 +160,7 @@ fn await_refusal(handle: &cygnet::Handle) {
 
 #[test]
 fn a_join_of_a_task_that_the_end_prevented_says_not_started() {
-    within(|| {
-        let rt = runtime(1);
+    with_own_of(&[1], |rt| {
         let handle = rt.handle();
         let (open, gate) = channel::<()>();
         let (running, runs) = channel();
@@ -191,12 +173,7 @@ fn a_join_of_a_task_that_the_end_prevented_says_not_started() {
         runs.recv().unwrap();
         // The only worker is busy, so the tasks stay queued.
         let drops = Drops::new();
-        let queued: Vec<_> = (0..10)
-            .map(|_| {
-                let guard = drops.guard();
-                rt.spawn(move || drop(guard))
-            })
-            .collect();
+        let queued: Vec<_> = (0..10).map(|_| rt.spawn(drops.around(|| ()))).collect();
         thread::scope(|scope| {
             scope.spawn(move || drop(rt));
             await_refusal(&handle);
@@ -208,17 +185,5 @@ fn a_join_of_a_task_that_the_end_prevented_says_not_started() {
             assert!(matches!(task.join(), Err(JoinError::NotStarted(_))));
         }
         busy.join().unwrap();
-    });
-}
-
-#[test]
-fn a_handle_that_outlives_its_runtime_gives_the_closure_back() {
-    within(|| {
-        let rt = runtime(2);
-        let handle = rt.handle();
-        drop(rt);
-        let error = handle.spawn(|| 5).unwrap_err();
-        assert_eq!((error.0)(), 5);
-        assert!(matches!(handle.try_block_on(|| 5), Err(JoinError::NotStarted(_))));
     });
 }

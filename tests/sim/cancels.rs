@@ -1,16 +1,8 @@
 //! The answers of a task that is being cancelled.
 
-use crate::common::spin_until;
-use crate::runtime;
+use crate::common::prelude::*;
 use cygnet::sim::{self, Options};
-use cygnet::sync::oneshot;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-use cygnet::{
-    Cancelled, TaskGroup, cancel_handle, ignore_cancellation, is_cancelled, park, scope, spawn,
-    yield_now,
-};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Calls `f` below `depth` tasks, each of which its parent calls in place or another worker steals.
 fn nested(depth: usize, f: impl FnOnce() + Send + 'static) {
@@ -136,7 +128,7 @@ fn a_member_that_returns_its_cancel_has_not_failed_whatever_cancels_it() {
             let rt = runtime(2);
             let task = rt.spawn(|| {
                 let group = TaskGroup::<Cancelled>::fallible();
-                group.spawn(park);
+                group.add(park);
                 let _ = yield_now();
                 group.cancel_and_join("by the owner")
             });

@@ -1,7 +1,6 @@
 //! The orders of events that seeds bring.
 
-use crate::runtime;
-use cygnet::scope;
+use crate::common::prelude::*;
 use cygnet::sim::{self, Reason};
 use cygnet::sync::Mutex;
 
@@ -33,7 +32,7 @@ fn one_task_must_stand_still_for_long() {
 fn seeds_often_let_one_task_stand_still_while_others_go_far() {
     let deadlock = |seed: &u64| match sim::run(*seed, one_task_must_stand_still_for_long) {
         Ok(_) => false,
-        Err(failed) => *failed.reason() == Reason::Deadlock,
+        Err(failed) => failed.reason == Reason::Deadlock,
     };
     let found = (0..3_000).filter(deadlock).count();
     assert!(found >= 8, "{found} of 3,000");

@@ -1,17 +1,15 @@
 //! Faults that a test has asked for.
 
+use crate::common::prelude::*;
 use crate::{program, runtime};
-use cygnet::scope;
 use cygnet::sim::{self, Faults, Options};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 #[test]
 fn programs_end_although_much_goes_wrong() {
     let faults = Faults::new().steal(0.3).spurious_unpark(0.2).late_wake(0.3).stall(0.01);
     let faults = faults.stack(0.3).allocation(0.3).thread(0.5).clock(0.001);
     let explored = sim::explore(&Options::new().seeds(0..500).faults(faults), program);
-    assert_eq!(explored.unwrap().runs(), 500);
+    assert_eq!(explored.unwrap().runs, 500);
 }
 
 /// The mean time of a run.
@@ -40,7 +38,7 @@ fn late_wakes_stalls_and_clock_jumps_cost_time() {
 fn faults_are_counted() {
     let count = |faults: Faults| {
         let options = Options::new().seeds(0..50).faults(faults);
-        sim::explore(&options, program).unwrap().faults()
+        sim::explore(&options, program).unwrap().faults
     };
     assert_eq!(count(Faults::new()), 0);
     let half = [Faults::steal, Faults::spurious_unpark, Faults::late_wake, Faults::stall];

@@ -1,13 +1,9 @@
 //! The model of a machine: its prices, its cores, and where the time goes.
 
-use crate::common::panic_of;
+use crate::common::prelude::*;
 use crate::{assert_same_in_processes, on_machine};
-use cygnet::Runtime;
 use cygnet::sim::{Machine, Measured, Reason, compute, now, thread};
 use cygnet::sync::{Barrier, Mutex, RwLock, Semaphore};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 const NS: Duration = Duration::from_nanos(1);
 const US: Duration = Duration::from_micros(1);
@@ -50,7 +46,7 @@ fn threads_without_cores_of_their_own_take_turns() {
     assert_about(threads_compute(&free(1), 8, MS).0, 8 * MS);
     assert_about(threads_compute(&free(2), 8, 10 * MS).0, 40 * MS);
     let (_, measured) = threads_compute(&free(2).slice(MS), 4, 10 * MS);
-    let queued: Duration = measured.threads().map(|thread| thread.queueing()).sum();
+    let queued: Duration = measured.threads.iter().map(|thread| thread.queueing).sum();
     // Two threads have cores at a time: 40 ms of computing take 20 ms, and each has waited for half
     // of that.
     assert_about(queued, 4 * 10 * MS);
@@ -69,8 +65,8 @@ fn a_thread_that_sleeps_takes_no_core() {
     });
     let measured = measured.unwrap();
     assert_about(took, 10 * MS);
-    let of_test = measured.threads().next().unwrap();
-    assert_about(of_test.computing(), 10 * MS);
+    let of_test = measured.threads.first().unwrap();
+    assert_about(of_test.computing, 10 * MS);
 }
 
 #[test]
@@ -78,22 +74,22 @@ fn the_times_of_a_thread_add_up_to_the_time_of_the_run() {
     let ((), measured) = on_machine(&Machine::new(4), 6, || {
         cygnet::par::for_each(0..100, |_| compute(20 * US)).unwrap();
     });
-    let whole = measured.run().time();
-    let computed: Duration = measured.threads().map(|thread| thread.computing()).sum();
+    let whole = measured.run.time;
+    let computed: Duration = measured.threads.iter().map(|thread| thread.computing).sum();
     assert_eq!(computed, 100 * 20 * US);
-    assert_eq!(measured.threads().count(), 7);
+    assert_eq!(measured.threads.len(), 7);
     let mut searched = Duration::ZERO;
-    for thread in measured.threads() {
-        let sum = thread.computing() + thread.working() + thread.searching();
-        let sum = sum + thread.queueing() + thread.sleeping();
+    for thread in &measured.threads {
+        let sum = thread.computing + thread.working + thread.searching;
+        let sum = sum + thread.queueing + thread.sleeping;
         // Threads other than the first have begun later, and ended sooner.
-        assert!(sum <= whole && sum > whole / 2, "{}: {sum:?} of {whole:?}", thread.name());
-        searched += thread.searching();
+        assert!(sum <= whole && sum > whole / 2, "{}: {sum:?} of {whole:?}", thread.name);
+        searched += thread.searching;
     }
-    let of_test = measured.threads().next().unwrap();
-    assert_eq!(of_test.name(), "test");
+    let of_test = measured.threads.first().unwrap();
+    assert_eq!(of_test.name, "test");
     assert!(searched > Duration::ZERO);
-    assert!(measured.wakes() > 0 && measured.moves() > 0 && measured.places().count() > 0);
+    assert!(measured.wakes > 0 && measured.moves > 0 && !measured.places.is_empty());
 }
 
 /// Has `threads` threads lock a mutex a thousand times each.
@@ -114,14 +110,14 @@ fn threads_lock(machine: &Machine, threads: usize) -> Measured {
 #[test]
 fn a_line_that_several_cores_write_moves_and_costs() {
     let alone = threads_lock(&Machine::new(1), 1);
-    assert_eq!(alone.moves(), 0);
+    assert_eq!(alone.moves, 0);
     let near = threads_lock(&Machine::new(2), 2);
-    assert!(near.moves() > 500, "{} moves", near.moves());
+    assert!(near.moves > 500, "{} moves", near.moves);
     let far = threads_lock(&Machine::new(2).sockets(2), 2);
-    assert!(far.run().time() > near.run().time());
-    let places: Vec<_> = near.places().collect();
-    assert!(places.is_sorted_by(|a, b| a.lost() >= b.lost()));
-    assert!(places[0].location().file().contains("mutex"), "{}", places[0].location());
+    assert!(far.run.time > near.run.time);
+    let places = near.places;
+    assert!(places.is_sorted_by(|a, b| a.lost >= b.lost));
+    assert!(places[0].location.file().contains("mutex"), "{}", places[0].location);
 }
 
 #[test]
@@ -135,17 +131,17 @@ fn a_run_ends_with_the_thread_whose_clock_is_last() {
             compute(computes * 200 * US);
         });
         let measured = measured.unwrap();
-        let whole = measured.run().time();
-        for thread in measured.threads() {
-            let sum = thread.computing() + thread.working() + thread.sleeping();
-            assert!(sum <= whole, "{} of {computes}: {sum:?} of {whole:?}", thread.name());
+        let whole = measured.run.time;
+        for thread in &measured.threads {
+            let sum = thread.computing + thread.working + thread.sleeping;
+            assert!(sum <= whole, "{} of {computes}: {sum:?} of {whole:?}", thread.name);
         }
     }
 }
 
 #[test]
 fn a_move_that_costs_nothing_is_one() {
-    let moves = threads_lock(&free(2), 2).moves();
+    let moves = threads_lock(&free(2), 2).moves;
     assert!(moves > 500, "{moves} moves");
 }
 
@@ -159,13 +155,12 @@ fn cores_are_divided_as_evenly_as_they_can_be() {
         let run = machine.run(|| {
             let mutex = Arc::new(Mutex::new(0));
             let locks = |after: Duration| {
-                let mutex = Arc::clone(&mutex);
-                thread::spawn(move || {
+                thread::spawn(own(&mutex, move |mutex| {
                     compute(after);
                     let start = now();
                     *mutex.lock().unwrap() += 1;
                     now() - start
-                })
+                }))
             };
             let idle = [(); 2].map(|()| thread::spawn(|| compute(Duration::from_secs(100))));
             let writes = locks(Duration::ZERO);
@@ -183,31 +178,28 @@ fn cores_are_divided_as_evenly_as_they_can_be() {
 
 #[test]
 fn computing_while_unwinding_takes_its_time() {
-    struct Computes;
-    impl Drop for Computes {
-        fn drop(&mut self) {
-            let start = now();
-            compute(Duration::from_secs(1_000));
-            assert!(now() - start >= Duration::from_secs(1_000));
-        }
-    }
+    let computes = || {
+        let start = now();
+        compute(Duration::from_secs(1_000));
+        assert!(now() - start >= Duration::from_secs(1_000));
+    };
     let measured = Machine::new(2).run(|| {
-        let thread = thread::spawn(|| {
-            let _computes = Computes;
+        let thread = thread::spawn(move || {
+            let _computes = OnDrop(computes);
             panic!("unwinds");
         });
         assert!(thread.join().is_err());
     });
-    assert!(measured.unwrap().run().time() >= Duration::from_secs(1_000));
+    assert!(measured.unwrap().run.time >= Duration::from_secs(1_000));
 }
 
 #[test]
 fn a_sleep_longer_than_a_clock_can_show_never_ends() {
     let year = Duration::from_secs(365 * 24 * 3600);
     let sleeps = |time| Machine::new(2).most_steps(10_000).run(move || thread::sleep(time));
-    assert!(sleeps(200 * year).unwrap().run().time() >= 200 * year);
+    assert!(sleeps(200 * year).unwrap().run.time >= 200 * year);
     for time in [300 * year, Duration::from_nanos(u64::MAX), 1_000 * year, Duration::MAX] {
-        assert_eq!(*sleeps(time).unwrap_err().reason(), Reason::Deadlock, "{time:?}");
+        assert_eq!(sleeps(time).unwrap_err().reason, Reason::Deadlock, "{time:?}");
     }
 }
 
@@ -232,7 +224,7 @@ fn a_program_takes_the_same_time_in_each_process() {
             cygnet::sleep(MS).unwrap();
             cygnet::join(|| compute(MS), || compute(2 * MS));
         });
-        format!("{:?} {}", measured.run(), measured.moves())
+        format!("{:?} {}", measured.run, measured.moves)
     });
 }
 
@@ -240,8 +232,8 @@ fn a_program_takes_the_same_time_in_each_process() {
 fn a_program_that_fails_says_how() {
     let fails = |program: fn()| *Machine::new(2).most_steps(10_000).run(program).unwrap_err();
     let failed = fails(|| panic!("a mistake"));
-    assert_eq!(*failed.reason(), Reason::Panicked("a mistake".to_owned()));
-    assert_eq!(*fails(thread::park).reason(), Reason::Deadlock);
+    assert_eq!(failed.reason, Reason::Panicked("a mistake".to_owned()));
+    assert_eq!(fails(thread::park).reason, Reason::Deadlock);
     let endless = || {
         let thread = thread::spawn(|| {
             loop {
@@ -250,7 +242,7 @@ fn a_program_that_fails_says_how() {
         });
         let _: Result<(), _> = thread.join();
     };
-    assert_eq!(*fails(endless).reason(), Reason::TooManySteps);
+    assert_eq!(fails(endless).reason, Reason::TooManySteps);
 }
 
 #[test]
@@ -278,7 +270,7 @@ fn machines_that_cannot_be_are_refused() {
 fn a_computation_without_end_is_refused() {
     let failed = Machine::new(1).run(|| compute(Duration::MAX)).unwrap_err();
     let outside = Reason::Panicked(panic_of(|| compute(Duration::MAX)));
-    for reason in [failed.reason(), &outside] {
+    for reason in [&failed.reason, &outside] {
         let Reason::Panicked(text) = reason else { panic!("{reason:?}") };
         assert!(text.contains("must not exceed a year"), "{text}");
     }
@@ -354,12 +346,12 @@ fn use_beside_a_worker_that_computes<L: Send + Sync + 'static>(
     within: fn(&L, &mut dyn FnMut()),
 ) -> Duration {
     let body = || {
-        let (lock, ends) = (Arc::new(lock), Arc::new(AtomicBool::new(false)));
-        let (meet, started) = (&Barrier::new(2), &AtomicBool::new(false));
+        let (lock, ends, started) = (Arc::new(lock), Flag::new(), Flag::new());
+        let meet = &Barrier::new(2);
         cygnet::scope(|s| {
             let shared = lock.clone();
             let other = s.spawn(move || {
-                started.store(true, Ordering::Relaxed);
+                started.set();
                 let waiter = || {
                     let lock = shared.clone();
                     cygnet::spawn_local(move || within(&lock, &mut || ()))
@@ -375,13 +367,12 @@ fn use_beside_a_worker_that_computes<L: Send + Sync + 'static>(
             let mut idler = None;
             within(&lock, &mut || {
                 // The other worker takes the task.
-                while !started.load(Ordering::Relaxed) {
+                while !started.get() {
                     compute(US);
                 }
                 // The idler is ready all the time, so another task could run here.
-                let ready = ends.clone();
                 idler = Some(cygnet::spawn_local(move || {
-                    while !ready.load(Ordering::Relaxed) {
+                    while !ends.get() {
                         cygnet::yield_now().unwrap();
                     }
                 }));
@@ -394,7 +385,7 @@ fn use_beside_a_worker_that_computes<L: Send + Sync + 'static>(
                 within(&lock, &mut || ());
             }
             let took = now() - start;
-            ends.store(true, Ordering::Relaxed);
+            ends.set();
             idler.expect("spawned above").join().unwrap();
             other.join().unwrap();
             took

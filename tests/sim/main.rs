@@ -16,21 +16,14 @@ mod thieves;
 mod tree;
 mod types;
 
-use common::choices;
-use common::in_child;
+use common::prelude::*;
 use common::rerun::{command, rerun, role, run, test_of};
 use cygnet::sim::{self, Machine, Measured, Options, Reason};
-use cygnet::sync::{Event, Mutex};
-use cygnet::{Runtime, par, scope, sleep, spawn, timeout, yield_now};
+use cygnet::sync::Mutex;
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-
-fn runtime(workers: usize) -> Runtime {
-    Runtime::builder().workers(workers).build().unwrap()
-}
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
 
 /// Runs `f` in a task of a runtime on a machine, and returns its result with what was measured.
 fn on_machine<R: Send>(
@@ -66,7 +59,7 @@ fn the_same_seed_gives_the_same_run() {
 
 #[test]
 fn seeds_differ() {
-    let hashes = (0..100).map(|seed| sim::run(seed, program).unwrap().trace_hash());
+    let hashes = (0..100).map(|seed| sim::run(seed, program).unwrap().trace_hash);
     let different: BTreeSet<_> = hashes.collect();
     assert!(different.len() > 90, "{} of 100", different.len());
 }
@@ -81,7 +74,7 @@ fn time_is_virtual() {
         assert!(sim::now() - before >= day);
         sim::thread::sleep(day);
     });
-    let time = run.unwrap().time();
+    let time = run.unwrap().time;
     assert!(time >= 2 * day && time < 2 * day + Duration::from_secs(1), "{time:?}");
 }
 
@@ -111,7 +104,7 @@ fn a_deadlock_is_found() {
         runtime(2).block_on(|| scope(|s| (0..2).for_each(|n| _ = s.spawn(move || lock_both(n)))));
     });
     let failed = failed.unwrap_err();
-    assert_eq!(*failed.reason(), Reason::Deadlock);
+    assert_eq!(failed.reason, Reason::Deadlock);
     println!("{failed}");
 }
 
@@ -131,11 +124,11 @@ fn counted_twice() {
 #[test]
 fn a_lost_update_is_found_and_found_again() {
     let failed = sim::explore(&Options::new(), counted_twice).unwrap_err();
-    let Reason::Panicked(text) = failed.reason() else { panic!("{failed}") };
+    let Reason::Panicked(text) = &failed.reason else { panic!("{failed}") };
     assert!(text.contains("a visit was not counted"), "{text}");
-    let seed = failed.seed().parse().unwrap();
+    let seed = failed.seed.parse().unwrap();
     let again = sim::run(seed, counted_twice).unwrap_err();
-    assert_eq!(again.run(), failed.run());
+    assert_eq!(again.run, failed.run);
 }
 
 #[test]
@@ -152,7 +145,7 @@ fn all_runs_with_a_preemption_are_tried() {
     });
     let explored = explored.unwrap();
     println!("{explored:?}");
-    assert!(explored.is_complete());
+    assert!(explored.is_complete);
 }
 
 #[test]
@@ -161,7 +154,7 @@ fn a_run_without_an_end_is_given_up() {
     let failed = sim::explore(&options, || {
         runtime(1).block_on(|| while yield_now().is_ok() {});
     });
-    assert_eq!(*failed.unwrap_err().reason(), Reason::TooManySteps);
+    assert_eq!(failed.unwrap_err().reason, Reason::TooManySteps);
 }
 
 #[test]
@@ -172,8 +165,7 @@ fn threads_of_the_test_are_simulated() {
         let sum = sim::thread::scope(|s| {
             let sums = s.spawn(|| from.iter().sum::<u32>());
             for _ in 0..2 {
-                let to = to.clone();
-                s.spawn(move || (0..5).for_each(|n| to.send(n).unwrap()));
+                s.spawn(own(&to, move |to| (0..5).for_each(|n| to.send(n).unwrap())));
             }
             rt.block_on(move || to.send(100).unwrap());
             sums.join().unwrap()
@@ -182,7 +174,7 @@ fn threads_of_the_test_are_simulated() {
     });
     let explored = explored.unwrap();
     // The thread of the test, two workers, and three threads that the test has started.
-    assert_eq!(explored.threads(), 200 * 6);
+    assert_eq!(explored.threads, 200 * 6);
 }
 
 /// The clock goes on to the next thread's time only if the resting thread is not up before.
@@ -208,7 +200,7 @@ fn an_exploration_repeats_its_runs() {
     let twice = [(); 2].map(|()| sim::explore(&Options::new().seeds(0..5), program).unwrap());
     assert_eq!(twice[0], twice[1]);
     let others = sim::explore(&Options::new().seeds(1..6), program).unwrap();
-    assert_ne!(twice[0].trace_hash(), others.trace_hash());
+    assert_ne!(twice[0].trace_hash, others.trace_hash);
 }
 
 /// Tasks are spawned from outside and cancelled. The place where they are kept must not depend on
@@ -250,7 +242,7 @@ fn assert_same_in_processes(count: usize, program: impl Fn() -> String) {
 
 #[test]
 fn a_hundred_processes_have_the_same_run() {
-    assert_same_in_processes(100, || sim::run(7, program).unwrap().trace_hash().to_string());
+    assert_same_in_processes(100, || sim::run(7, program).unwrap().trace_hash.to_string());
 }
 
 /// Fails in runs in which a thread finds that the other thread has the lock.
@@ -272,9 +264,9 @@ fn the_environment_names_a_run_to_repeat() {
     let by_plan = Options::new().seeds(0..0).preemptions(1, 10_000);
     for options in [by_plan, Options::new()] {
         let failed = sim::explore(&options, comes_too_early).unwrap_err();
-        let said = said_by(command(name, "again").env("CYGNET_SIM_SEED", failed.seed()));
+        let said = said_by(command(name, "again").env("CYGNET_SIM_SEED", failed.seed));
         assert!(said.contains("run 1 of the simulation has failed"), "{said}");
-        let steps = format!("after {} steps", failed.run().steps());
+        let steps = format!("after {} steps", failed.run.steps);
         assert!(said.contains(&steps), "{steps} is not in {said}");
         // The line of the test beside the line of the library.
         assert!(said.contains("comes_too_early"), "{said}");
@@ -310,7 +302,7 @@ fn a_real_thread_that_wakes_a_simulated_one_panics() {
     let text = told.get().unwrap();
     assert!(text.contains("start threads by `cygnet::sim::thread`"), "{text}");
     // The thread that would have been woken waits for ever.
-    assert_eq!(*failed.unwrap_err().reason(), Reason::Deadlock);
+    assert_eq!(failed.unwrap_err().reason, Reason::Deadlock);
 }
 
 #[test]
@@ -332,4 +324,26 @@ fn a_std_lock_that_is_held_over_a_suspension_is_named() {
     assert!(!output.status.success());
     assert!(said.contains("has not made a step for 10s: thread `cygnet-0`"), "{said}");
     assert!(said.contains("CYGNET_SIM_SEED=3"), "{said}");
+}
+
+/// A plain thread stops the actor, while the actor's task and its parent end on a worker.
+#[test]
+fn a_binding_of_an_actor_that_a_thread_stops_is_dropped_before_the_parent_ends() {
+    struct Tells(Flag);
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            self.0.set();
+        }
+    }
+    static BOUND: TaskLocal<Tells> = TaskLocal::new();
+    sim::check(&Options::new(), || {
+        let dropped = Flag::new();
+        let thread = runtime(2).block_on(|| {
+            let (actor, owner) = BOUND.scope(Tells(dropped), || TaskActor::start(0));
+            owner.detach();
+            sim::thread::spawn(move || actor.stop())
+        });
+        assert!(dropped.get(), "the value outlives the parent");
+        thread.join().unwrap();
+    });
 }

@@ -1,16 +1,12 @@
 //! Programs, plans and neighbours in the process that could disturb a simulation.
 
+use crate::common::prelude::*;
 use crate::common::proc::status;
 use crate::common::rerun::{command, role, test_of};
-use crate::common::{in_own_process, panic_of, spin_until};
 use crate::{program, runtime, said_by};
 use cygnet::coroutine::Coroutine;
 use cygnet::sim::{self, Options, Reason};
-use cygnet::sync::Event;
-use cygnet::{Runtime, scope, sleep, spawn, yield_now};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// Bare coroutines take their stacks from memory that the whole process shares.
 fn coroutines() {
@@ -22,7 +18,7 @@ fn coroutines() {
 }
 
 fn hashes(seeds: u64, program: fn()) -> Vec<u64> {
-    (0..seeds).map(|seed| sim::run(seed, program).unwrap().trace_hash()).collect()
+    (0..seeds).map(|seed| sim::run(seed, program).unwrap().trace_hash).collect()
 }
 
 #[test]
@@ -40,7 +36,7 @@ fn a_failed_run_changes_nothing_for_later_ones() {
     let before = [hashes(20, program), hashes(20, coroutines)];
     for steps in (0..20).map(|n| 10 + n * 71) {
         let options = Options::new().seeds(steps..steps + 1).most_steps(steps);
-        let failed = sim::explore(&options, coroutines).map(|explored| explored.steps());
+        let failed = sim::explore(&options, coroutines).map(|explored| explored.steps);
         assert!(failed.is_err() || failed.unwrap() <= steps);
     }
     assert_eq!([hashes(20, program), hashes(20, coroutines)], before);
@@ -100,7 +96,7 @@ fn a_program_that_no_plan_can_repeat_is_reported() {
         runs.set(runs.get() + 1);
         if runs.get() == 1 { program() } else { drop(runtime(1)) }
     });
-    assert_eq!(*failed.unwrap_err().reason(), Reason::Another);
+    assert_eq!(failed.unwrap_err().reason, Reason::Another);
 }
 
 #[test]
@@ -118,15 +114,7 @@ fn waits_beyond_the_end_of_the_clock_never_end() {
     ];
     for wait in waits {
         let failed = sim::run(1, wait).unwrap_err();
-        assert_eq!(*failed.reason(), Reason::Deadlock, "{failed}");
-    }
-}
-
-struct Loud;
-
-impl Drop for Loud {
-    fn drop(&mut self) {
-        panic!("the drop of a result");
+        assert_eq!(failed.reason, Reason::Deadlock, "{failed}");
     }
 }
 
@@ -138,13 +126,13 @@ fn a_scope_ends_although_the_drop_of_a_result_panics() {
             // The result comes after the drop of the handle, which could drop it otherwise.
             drop(s.spawn(|| {
                 spin_until(|| is_detached.load(Ordering::Relaxed));
-                Loud
+                OnDrop(|| panic!("the drop of a result"))
             }));
             is_detached.store(true, Ordering::Relaxed);
         });
     };
     let failed = sim::run(1, threads).unwrap_err();
-    assert_eq!(*failed.reason(), Reason::Panicked("a scoped thread panicked".to_owned()));
+    assert_eq!(failed.reason, Reason::Panicked("a scoped thread panicked".to_owned()));
     // And so with real threads.
     assert_eq!(panic_of(threads), "a scoped thread panicked");
 }
@@ -163,6 +151,6 @@ fn a_runtime_has_the_same_workers_on_each_machine() {
 fn a_runtime_that_is_never_dropped_is_named_in_the_report() {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     let failed = sim::run(1, || RUNTIME.get_or_init(|| runtime(2)).block_on(|| ())).unwrap_err();
-    assert_eq!(*failed.reason(), Reason::Deadlock);
+    assert_eq!(failed.reason, Reason::Deadlock);
     assert!(failed.to_string().contains("a runtime not dropped"), "{failed}");
 }

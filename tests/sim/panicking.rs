@@ -1,7 +1,7 @@
 //! Virtual threads that unwind at the same time, on one OS thread whose panics `std` counts.
 
+use crate::common::prelude::*;
 use cygnet::sim::{self, Options, thread};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Mutex;
 use std::thread::panicking;
 
@@ -18,18 +18,10 @@ fn rest(expected: bool) {
     }
 }
 
-struct RestsInDrop;
-
-impl Drop for RestsInDrop {
-    fn drop(&mut self) {
-        rest(true);
-    }
-}
-
 fn unwind() {
     rest(false);
     let end = catch_unwind(|| {
-        let _rests = RestsInDrop;
+        let _rests = OnDrop(|| rest(true));
         resume_unwind(Box::new(()));
     });
     assert!(end.is_err());
@@ -67,17 +59,11 @@ fn a_panic_of_another_virtual_thread_poisons_no_lock() {
 
 #[test]
 fn a_run_that_fails_in_an_unwinding_leaves_its_os_thread_in_order() {
-    struct Waits;
-    impl Drop for Waits {
-        fn drop(&mut self) {
-            thread::park();
-        }
-    }
     let failed = sim::run(0, || {
-        let _waits = Waits;
+        let _waits = OnDrop(thread::park);
         resume_unwind(Box::new(()));
     });
-    assert_eq!(*failed.unwrap_err().reason(), sim::Reason::Deadlock);
+    assert_eq!(failed.unwrap_err().reason, sim::Reason::Deadlock);
     assert!(!panicking());
 }
 

@@ -1,11 +1,9 @@
 //! Planted bugs of the library, and programs by which simulation finds them.
 
-use crate::runtime;
+use crate::common::prelude::*;
 use cygnet::sim::{self, Bug, Options, Reason};
 use cygnet::sync::Mutex;
-use cygnet::{scope, spawn, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 /// Runs in which each bug has to be found. Without the bug as many runs find nothing.
 const RUNS: u64 = 2_000;
@@ -18,8 +16,8 @@ fn finds(bug: Bug, is_it: impl Fn(&Reason) -> bool, program: impl Fn()) {
         Ok(explored) => panic!("{bug:?} is not found: {explored:?}"),
         Err(failed) => failed,
     };
-    assert!(is_it(failed.reason()), "{bug:?}: {failed}");
-    println!("{bug:?}: found by run {} of seed {}", failed.runs(), failed.seed());
+    assert!(is_it(&failed.reason), "{bug:?}: {failed}");
+    println!("{bug:?}: found by run {} of seed {}", failed.runs, failed.seed);
 }
 
 fn deadlock(reason: &Reason) -> bool {
@@ -49,15 +47,11 @@ fn a_double_grant() {
     finds(Bug::DoubleGrant, says("the lock is held alone"), || {
         let (lock, inside) = (Mutex::fifo(()), AtomicBool::new(false));
         runtime(2).block_on(|| {
-            scope(|s| {
-                for _ in 0..3 {
-                    s.spawn(|| {
-                        let _held = lock.lock().unwrap();
-                        assert!(!inside.swap(true, Ordering::Relaxed), "the lock is held alone");
-                        yield_now().unwrap();
-                        inside.store(false, Ordering::Relaxed);
-                    });
-                }
+            crowd(3, |_| {
+                let _held = lock.lock().unwrap();
+                assert!(!inside.swap(true, Ordering::Relaxed), "the lock is held alone");
+                yield_now().unwrap();
+                inside.store(false, Ordering::Relaxed);
             });
         });
     });
@@ -86,17 +80,16 @@ fn a_leaked_lock() {
 fn a_child_that_outlives_its_parent() {
     finds(Bug::OutlivingChild, says("the child has ended"), || {
         runtime(2).block_on(|| {
-            let ended = Arc::new(AtomicBool::new(false));
-            let ends = Arc::clone(&ended);
+            let ended = Flag::new();
             let parent = spawn(move || {
                 spawn(move || {
                     let _ = yield_now();
-                    ends.store(true, Ordering::Relaxed);
+                    ended.set();
                 })
                 .detach();
             });
             parent.join().unwrap();
-            assert!(ended.load(Ordering::Relaxed), "the child has ended");
+            assert!(ended.get(), "the child has ended");
         });
     });
 }
@@ -106,13 +99,12 @@ fn a_child_that_outlives_its_parent() {
 fn a_missing_look_after_a_wait_was_published() {
     finds(Bug::NoLookAfterPublishing, deadlock, || {
         runtime(2).block_on(|| {
-            let begun = Arc::new(AtomicBool::new(false));
-            let begins = Arc::clone(&begun);
+            let begun = Flag::new();
             let waits = spawn(move || {
-                begins.store(true, Ordering::Relaxed);
+                begun.set();
                 cygnet::park()
             });
-            while !begun.load(Ordering::Relaxed) {
+            while !begun.get() {
                 yield_now().unwrap();
             }
             waits.cancel("enough");

@@ -1,14 +1,10 @@
 //! Shutdowns beside a reference in plain numbers. The clock is virtual, so the ends of all work and
 //! the report are known to the millisecond.
 
-use crate::runtime;
+use crate::common::prelude::*;
 use cygnet::shutdown::{ShutdownReport, Swansong};
-use cygnet::{ignore_cancellation, sim, sleep_until, spawn, wait};
-use proptest::prelude::*;
-use std::future::pending;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use proptest::prelude::{any, *};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// A holder of a guard.
 #[derive(Clone, Copy, Debug)]
@@ -181,10 +177,12 @@ fn play(plan: &Plan) -> Told {
                     note(&ends, n);
                 };
                 match work.kind {
-                    Kind::Obeys => Some(swansong.spawn_guarded(body)),
-                    Kind::Ignores => {
-                        Some(swansong.spawn_guarded(|| ignore_cancellation(body).unwrap()))
-                    }
+                    Kind::Obeys => Some(cygnet::task().guard(&swansong).spawn(body)),
+                    Kind::Ignores => Some(
+                        cygnet::task()
+                            .guard(&swansong)
+                            .spawn(|| ignore_cancellation(body).unwrap()),
+                    ),
                     Kind::Scoped => Some(spawn(move || {
                         swansong.scope(|s| {
                             let _guard = s.swansong().guard();
@@ -289,7 +287,7 @@ fn end_of_runtime(task_ends: u64, guard_ends: u64, patience: u64) -> (u64, Shutd
         drop(guard);
     });
     let task = move || ignore_cancellation(|| sleep_until(start + millis(task_ends))).unwrap();
-    rt.spawn_guarded(task).detach();
+    cygnet::task().guard(&rt.swansong()).spawn_in(&rt, task).detach();
     let report = rt.shutdown_at_most(millis(GRACE), millis(patience));
     // The end of threads takes some microseconds of virtual time too.
     let after = (report.took() + millis(1) / 2).as_millis() as u64 - GRACE;

@@ -1,13 +1,9 @@
 //! Stealing: how tasks are shared out, offered, taken and started.
 
-use crate::common::{Drops, spin_until};
+use crate::common::prelude::*;
 use crate::{on_machine, runtime};
 use cygnet::sim::{self, Machine, Options, check};
-use cygnet::sync::{Barrier, Event, bounded};
-use cygnet::{scope, spawn, task, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use cygnet::sync::Barrier;
 
 const US: Duration = Duration::from_micros(1);
 const MS: Duration = Duration::from_millis(1);
@@ -104,7 +100,7 @@ fn tasks_of_short_lives_wake_no_worker() {
             scope(|s| (0..8).for_each(|_| _ = s.spawn(|| _ = all_are_here.wait().unwrap())));
         }
     });
-    let wakes = measured.wakes();
+    let wakes = measured.wakes;
     assert!(wakes < ROUNDS / 2, "{wakes} wake-ups in {ROUNDS} rounds");
 }
 
@@ -298,7 +294,7 @@ fn tasks_that_have_ended_are_counted_no_longer() {
                 let large: Vec<_> = (0..6).map(waits).collect();
                 // SAFETY: nothing in it is tied to a thread.
                 let migratable: Vec<_> =
-                    (0..3).map(|_| unsafe { cygnet::spawn_migratable(wanders) }).collect();
+                    (0..3).map(|_| unsafe { task().migratable() }.spawn(wanders)).collect();
                 large.into_iter().chain(migratable).for_each(|task| task.join().unwrap());
             }
         });
@@ -333,10 +329,10 @@ fn a_thief_goes_back_to_its_victim_without_a_search() {
     let ((), measured) = on_machine(&Machine::new(2), 2, || {
         scope(|s| (0..4_000).for_each(|_| _ = s.spawn(|| sim::compute(10 * US))));
     });
-    let thief = measured.threads().find(|thread| thread.name() == "cygnet-1").unwrap();
-    assert!(thief.computing() > MS, "it has stolen nothing");
+    let thief = measured.threads.iter().find(|thread| thread.name == "cygnet-1").unwrap();
+    assert!(thief.computing > MS, "it has stolen nothing");
     // Of its 260 loots, each with a search of its own, 120 us would be spent on searches.
-    assert!(thief.searching() < 60 * US, "{:?}", thief.searching());
+    assert!(thief.searching < 60 * US, "{:?}", thief.searching);
 }
 
 /// A worker that takes offered tasks, one after the other, runs its own tasks in between.

@@ -2,12 +2,9 @@
 //! and ignore at planned times of a virtual clock, so it is known to the moment which task is told
 //! of a cancel and when each task ends.
 
-use crate::runtime;
-use cygnet::{Task, ignore_cancellation, shield, sim, sleep, sleep_until, spawn};
-use proptest::prelude::*;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use crate::common::prelude::*;
+use proptest::prelude::{any, *};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The reaction of a task to a cancel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,14 +1,8 @@
 //! `broadcast`: each receiver gets each value once and in order, or is told how many it has missed.
 
-use crate::common::{self, Drops, panic_of, poll_once, queued, with_each, within};
-use crate::{LONG, block_on, waiting};
-use cygnet::sync::{
-    BroadcastReceiver, BroadcastRecvError, BroadcastSender, BroadcastTryRecvError, broadcast,
-};
-use std::cell::RefCell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::Poll;
+use crate::common::prelude::*;
+use cygnet::sync::{BroadcastReceiver, BroadcastSender, TryRecvError, broadcast};
+use std::sync::Mutex;
 
 /// Receives until the channel is empty, or has something to say.
 fn rest<T: Clone>(from: &mut BroadcastReceiver<T>) -> Vec<T> {
@@ -27,7 +21,7 @@ fn each_receiver_gets_each_value_that_is_sent_after_it_was_made() {
         assert_eq!(received, (2..12).collect::<Vec<_>>());
         assert_eq!(one.len(), 11);
         assert_eq!(rest(&mut one), (1..12).collect::<Vec<_>>());
-        assert_eq!((one.try_recv(), one.is_empty()), (Err(BroadcastTryRecvError::Empty), true));
+        assert_eq!((one.try_recv(), one.is_empty()), (Err(TryRecvError::Empty), true));
     });
 }
 
@@ -40,7 +34,7 @@ fn a_slow_receiver_is_told_once_and_goes_on_with_the_oldest_value() {
         assert_eq!(quick.recv(), Ok(i));
     }
     assert_eq!((slow.len(), quick.len()), (3, 0));
-    assert_eq!(slow.try_recv(), Err(BroadcastTryRecvError::Lagged(2)));
+    assert_eq!(slow.try_recv(), Err(TryRecvError::Lagged(2)));
     let mut clone = slow.clone();
     assert_eq!(rest(&mut slow), [2, 3, 4]);
     // The receiver was told before it was cloned.
@@ -49,13 +43,13 @@ fn a_slow_receiver_is_told_once_and_goes_on_with_the_oldest_value() {
     // This one was not.
     let mut clone = slow.clone();
     for from in [&mut slow, &mut clone, &mut quick] {
-        assert_eq!(from.recv(), Err(BroadcastRecvError::Lagged(1)));
+        assert_eq!(from.recv(), Err(WaitError::Lagged(1)));
         assert_eq!(rest(from), [6, 7, 8]);
     }
     to.send(9).unwrap();
     drop(to);
     assert_eq!(block_on(slow.recv_async()), Ok(9));
-    assert_eq!(block_on(slow.recv_async()), Err(BroadcastRecvError::Closed));
+    assert_eq!(block_on(slow.recv_async()), Err(WaitError::Closed));
 }
 
 #[test]
@@ -64,7 +58,7 @@ fn a_room_of_none_is_one_and_a_huge_room_takes_no_memory_in_advance() {
     assert_eq!(to.capacity(), 1);
     to.send(1).unwrap();
     to.send(2).unwrap();
-    assert_eq!(from.try_recv(), Err(BroadcastTryRecvError::Lagged(1)));
+    assert_eq!(from.try_recv(), Err(TryRecvError::Lagged(1)));
     assert_eq!(from.try_recv(), Ok(2));
 
     let (to, mut from) = broadcast(usize::MAX);
@@ -81,7 +75,7 @@ fn without_a_receiver_the_value_comes_back() {
     drop(from);
     assert_eq!((to.send(text.clone()), to.receivers()), (Err(text.clone()), 0));
     let mut from = to.subscribe();
-    assert_eq!(from.try_recv(), Err(BroadcastTryRecvError::Empty), "it came too late for that");
+    assert_eq!(from.try_recv(), Err(TryRecvError::Empty), "it came too late for that");
     assert_eq!((to.send(text.clone()), from.recv()), (Ok(1), Ok(text)));
 }
 
@@ -102,12 +96,12 @@ fn after_the_last_sender_the_remaining_values_come_and_then_the_end() {
         let waits = receives();
         assert!(!from.is_closed());
         drop(other);
-        assert_eq!(waits.join().unwrap(), Err(BroadcastRecvError::Closed));
+        assert_eq!(waits.join().unwrap(), Err(WaitError::Closed));
         assert!(from.is_closed());
         assert_eq!((from.recv(), from.recv()), (Ok(1), Ok(2)));
-        assert_eq!(from.recv_timeout(LONG), Err(BroadcastRecvError::Closed));
-        assert_eq!(from.try_recv(), Err(BroadcastTryRecvError::Closed));
-        assert_eq!(from.clone().recv(), Err(BroadcastRecvError::Closed));
+        assert_eq!(from.recv_timeout(LONG), Err(WaitError::Closed));
+        assert_eq!(from.try_recv(), Err(TryRecvError::Closed));
+        assert_eq!(from.clone().recv(), Err(WaitError::Closed));
     });
 }
 
@@ -130,7 +124,7 @@ fn a_waiter_that_is_cancelled_does_not_hold_up_the_values_of_others() {
                 let (mut from, got) = task.join().unwrap();
                 assert_eq!(got.is_err(), i == value % 3);
                 assert_eq!(got.or_else(|_| from.recv()), Ok(value));
-                assert_eq!(from.try_recv(), Err(BroadcastTryRecvError::Empty));
+                assert_eq!(from.try_recv(), Err(TryRecvError::Empty));
             }
         }
         assert_eq!((rest(&mut from), waiting(&to)), (vec![0, 1, 2, 3], 0));
@@ -143,7 +137,7 @@ fn a_future_whose_value_is_driven_out_before_its_next_poll_is_told_so() {
     let mut called = Box::pin(from.recv_async());
     assert!(poll_once(called.as_mut()).is_pending());
     (2..5).for_each(|i| assert_eq!(to.send(i), Ok(1)));
-    assert_eq!(poll_once(called), Poll::Ready(Err(BroadcastRecvError::Lagged(1))));
+    assert_eq!(poll_once(called), Poll::Ready(Err(WaitError::Lagged(1))));
 }
 
 #[test]
@@ -152,7 +146,7 @@ fn a_forgotten_receiver_counts_as_a_slow_one() {
     let (to, mut from) = broadcast(2);
     std::mem::forget(from.clone());
     (0..5).for_each(|i| assert_eq!(to.send(i), Ok(2)));
-    assert_eq!(from.recv(), Err(BroadcastRecvError::Lagged(3)));
+    assert_eq!(from.recv(), Err(WaitError::Lagged(3)));
 }
 
 #[test]
@@ -214,8 +208,8 @@ fn clones_and_drops_of_receivers_keep_the_count_of_claims() {
         for _ in 0..n * 40 {
             match other.try_recv() {
                 Ok((i, _)) => assert_eq!(i, *next.insert(next.map_or(i, |before| before + 1))),
-                Err(BroadcastTryRecvError::Lagged(_)) => assert_eq!(next, None),
-                Err(error) => assert_eq!((error, next), (BroadcastTryRecvError::Empty, Some(999))),
+                Err(TryRecvError::Lagged(_)) => assert_eq!(next, None),
+                Err(error) => assert_eq!((error, next), (TryRecvError::Empty, Some(999))),
             }
         }
     }
@@ -223,6 +217,43 @@ fn clones_and_drops_of_receivers_keep_the_count_of_claims() {
     assert_eq!((drops.left(), to.receivers()), (length, 1));
     drop(from);
     assert_eq!(drops.left(), 0);
+}
+
+/// A destructor that runs while one receiver goes sends a value, and lets another one catch up.
+#[test]
+fn a_value_that_is_sent_while_a_receiver_goes_keeps_its_place() {
+    type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+    struct Value(usize, Option<Hook>);
+    impl Clone for Value {
+        fn clone(&self) -> Value {
+            Value(self.0, None)
+        }
+    }
+    impl Drop for Value {
+        fn drop(&mut self) {
+            let hook = self.1.take().and_then(|hook| hook.lock().unwrap().take());
+            hook.into_iter().for_each(|hook| hook());
+        }
+    }
+    let (to, goes) = broadcast(1_000);
+    let mut stays = to.subscribe();
+    let hook = Hook::default();
+    for n in 0..200 {
+        assert!(to.send(Value(n, (n == 0).then(|| Arc::clone(&hook)))).is_ok());
+    }
+    (0..100).for_each(|n| assert_eq!(stays.try_recv().ok().unwrap().0, n));
+    let (tell, told) = std::sync::mpsc::channel();
+    let sender = to.clone();
+    *hook.lock().unwrap() = Some(Box::new(move || {
+        assert!(sender.send(Value(200, None)).is_ok());
+        let received: Vec<_> = rest(&mut stays).iter().map(|value| value.0).collect();
+        tell.send((received, stays)).unwrap();
+    }));
+    drop(goes);
+    let (received, mut stays) = told.try_recv().unwrap();
+    assert_eq!(received, (100..=200).collect::<Vec<_>>());
+    assert!(to.send(Value(201, None)).is_ok());
+    assert_eq!(rest(&mut stays).iter().map(|value| value.0).collect::<Vec<_>>(), [201]);
 }
 
 #[test]
@@ -246,11 +277,11 @@ fn a_panic_of_clone_loses_nothing() {
     // The last receiver needs no copy; the others keep their values from being driven out.
     let mut clone = from.clone();
     (2..4).for_each(|i| assert_eq!(to.send(Sore(i)), Ok(3)));
-    assert_eq!(last.try_recv(), Err(BroadcastTryRecvError::Lagged(2)));
+    assert_eq!(last.try_recv(), Err(TryRecvError::Lagged(2)));
     PANICS.store(false, Ordering::Relaxed);
     assert_eq!((from.recv(), block_on(clone.recv_async())), (Ok(Sore(0)), Ok(Sore(0))));
     for from in [&mut from, &mut clone] {
-        assert_eq!(from.recv(), Err(BroadcastRecvError::Lagged(1)));
+        assert_eq!(from.recv(), Err(WaitError::Lagged(1)));
         assert_eq!(rest(from), [Sore(2), Sore(3)]);
     }
 }
@@ -329,7 +360,7 @@ fn clone_and_drop_of_a_value_may_use_the_channel() {
         let (to, mut from) = broadcast(2);
         let other = from.clone();
         (0..4).for_each(|_| assert!(to.send(Asks(to.clone())).is_ok()));
-        assert!(matches!(from.recv(), Err(BroadcastRecvError::Lagged(2))));
+        assert!(matches!(from.recv(), Err(WaitError::Lagged(2))));
         assert!(from.recv().is_ok());
         drop((from, other));
         assert_eq!(to.receivers(), 0);
@@ -347,7 +378,7 @@ fn debug_output_and_errors_show_the_state_of_the_channel() {
         "BroadcastReceiver { len: 1, capacity: 2, closed: true, receiving: [] }"
     );
     assert_eq!(
-        BroadcastRecvError::Lagged(3).to_string(),
+        WaitError::Lagged(3).to_string(),
         "the receiver was too slow, and has missed 3 values"
     );
 }

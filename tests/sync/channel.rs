@@ -1,17 +1,7 @@
 //! Channels: order, room, closing, and that no value is lost or received twice.
 
-use crate::common::{
-    Barrier, Drops, Random, give_way_until, own, panic_of, poll_once, runtime, scaled,
-    scaled_in_debug, thread, waits, with, with_each, with_each_and_many, within,
-};
-use crate::{LONG, MOMENT, block_on, until_waiting, waiting};
-use cygnet::sync::{Sender, TryRecvError, TrySendError, WaitError, bounded, unbounded};
-use cygnet::{cancel_handle, scope, spawn};
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
-use std::time::Duration;
+use crate::common::prelude::*;
+use cygnet::sync::{Sender, TryRecvError, TrySendError};
 
 #[test]
 fn values_come_in_the_order_of_sending_and_senders_wait_for_room() {
@@ -81,28 +71,54 @@ fn a_caller_that_is_cancelled_or_late_has_neither_sent_nor_received() {
 }
 
 /// Neither end has a second handle, so that a granted value or place is reserved for the one
-/// waiter.
+/// waiter. C24.
 #[test]
 fn a_grant_of_a_cancelled_waiter_goes_back_to_the_channel() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let (to, from) = bounded(1);
-            let (to, from) = (Arc::new(to), Arc::new(from));
-            let receiver = spawn(own(&from, |from| from.recv()));
-            give_way_until(|| waiting(&from) == 1);
-            to.send(1).unwrap();
-            assert_eq!(from.try_recv(), Err(TryRecvError::Empty), "the value is reserved");
-            receiver.cancel("after it was granted");
-            assert!(matches!(receiver.join().unwrap(), Err(WaitError::Cancelled(_))));
-            let sender = spawn(own(&to, |to| to.send(2)));
-            give_way_until(|| waiting(&to) == 1);
-            assert_eq!(from.try_recv(), Ok(1));
-            assert_eq!(to.try_send(3), Err(TrySendError::Full(3)), "the place is reserved");
-            sender.cancel("after it was granted");
-            assert_eq!(sender.join().unwrap().unwrap_err().into_inner(), 2);
-            assert_eq!(to.try_send(3), Ok(()));
-            assert_eq!(from.try_recv(), Ok(3));
-        });
+    in_task_with(&[1], |_| {
+        let (to, from) = bounded(1);
+        let (to, from) = (Arc::new(to), Arc::new(from));
+        let receiver = spawn(own(&from, |from| from.recv()));
+        give_way_until(|| waiting(&from) == 1);
+        to.send(1).unwrap();
+        assert_eq!(from.try_recv(), Err(TryRecvError::Empty), "the value is reserved");
+        receiver.cancel("after it was granted");
+        assert!(matches!(receiver.join().unwrap(), Err(WaitError::Cancelled(_))));
+        let sender = spawn(own(&to, |to| to.send(2)));
+        give_way_until(|| waiting(&to) == 1);
+        assert_eq!(from.try_recv(), Ok(1));
+        assert_eq!(to.try_send(3), Err(TrySendError::Full(3)), "the place is reserved");
+        sender.cancel("after it was granted");
+        assert_eq!(sender.join().unwrap().unwrap_err().into_inner(), 2);
+        assert_eq!(to.try_send(3), Ok(()));
+        assert_eq!(from.try_recv(), Ok(3));
+    });
+}
+
+#[test]
+fn a_place_that_a_receiver_makes_for_a_future_is_taken_by_no_other_sender() {
+    in_task_with(&[1], |_| {
+        let ((to, from), granted) = (bounded(0), Flag::new());
+        let mut sends = pin!(to.send_async(1));
+        let waker = calling(move || granted.set());
+        assert!(poll_by(sends.as_mut(), &waker).is_pending());
+        let receiver = spawn(move || from.recv());
+        granted.wait();
+        assert_eq!(to.try_send(2), Err(TrySendError::Full(2)));
+        assert_eq!(poll_by(sends.as_mut(), &waker), Poll::Ready(Ok(())));
+        assert_eq!(receiver.join().unwrap(), Ok(1));
+    });
+}
+
+#[test]
+fn a_value_that_a_receiver_has_left_comes_before_that_of_a_waiting_sender() {
+    with(&[1, 2], |rt| {
+        let (to, from) = bounded(0);
+        let receives = begun(from.recv_async());
+        to.try_send(1).unwrap();
+        let sender = waits(rt, &to, |to| to.send(2));
+        drop(receives);
+        assert_eq!([from.recv(), from.try_recv().map_err(|_| WaitError::Closed)], [Ok(1), Ok(2)]);
+        sender.join().unwrap().unwrap();
     });
 }
 
@@ -201,31 +217,30 @@ fn a_destructor_may_use_the_channel_of_its_value() {
 
 #[test]
 fn a_panic_of_a_destructor_loses_nothing_else() {
-    struct Sore<'a>(&'a AtomicUsize);
-    impl Drop for Sore<'_> {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Ordering::Relaxed);
-            panic!("in the destructor");
-        }
-    }
     for capacity in [3, usize::MAX] {
-        let dropped = AtomicUsize::new(0);
+        let dropped = Count::new();
+        let sore = || {
+            OnDrop(move || {
+                dropped.up();
+                panic!("in the destructor");
+            })
+        };
         let filled = || {
             let (to, from) = bounded(capacity);
-            (0..3).for_each(|_| assert!(to.send(Sore(&dropped)).is_ok()));
+            (0..3).for_each(|_| assert!(to.send(sore()).is_ok()));
             (to, from)
         };
         // All of them are dropped, and the first panic goes on.
         let (to, from) = filled();
         assert_eq!(panic_of(|| drop(from)), "in the destructor");
-        assert_eq!((dropped.load(Ordering::Relaxed), to.len(), to.is_closed()), (3, 0, true));
+        assert_eq!((dropped.get(), to.len(), to.is_closed()), (3, 0, true));
         // A second panic while another one unwinds does not end the process.
         let (_to, from) = filled();
         let unwound = panic_of(|| {
             let _from = from;
             panic!("unwinds");
         });
-        assert_eq!((unwound.as_str(), dropped.load(Ordering::Relaxed)), ("unwinds", 6));
+        assert_eq!((unwound.as_str(), dropped.get()), ("unwinds", 6));
     }
 }
 
@@ -262,28 +277,20 @@ fn futures_send_and_receive_and_leave_nothing_when_they_are_dropped() {
     drop(to.send_async(0));
     block_on(to.send_async(1)).unwrap();
     {
-        let mut full = pin!(to.send_async(2));
-        assert!(poll_once(full.as_mut()).is_pending());
+        let _full = begun(to.send_async(2));
         assert_eq!(waiting(&to), 1);
     }
     assert_eq!(waiting(&to), 0);
-    let mut granted = Box::pin(to.send_async(3));
-    let mut next = Box::pin(to.send_async(4));
-    assert!(poll_once(granted.as_mut()).is_pending());
-    assert!(poll_once(next.as_mut()).is_pending());
+    let (granted, next) = (begun(to.send_async(3)), begun(to.send_async(4)));
     assert_eq!(block_on(from.recv_async()), Ok(1));
     drop(granted);
-    assert_eq!(poll_once(next.as_mut()), Poll::Ready(Ok(())));
+    assert_eq!(poll_once(next), Poll::Ready(Ok(())));
     assert_eq!(from.recv(), Ok(4));
-    let mut granted = Box::pin(from.recv_async());
-    let mut next = Box::pin(from.recv_async());
-    assert!(poll_once(granted.as_mut()).is_pending());
-    assert!(poll_once(next.as_mut()).is_pending());
+    let (granted, next) = (begun(from.recv_async()), begun(from.recv_async()));
     to.send(5).unwrap();
     drop(granted);
-    assert_eq!(poll_once(next.as_mut()), Poll::Ready(Ok(5)));
-    let mut closed = Box::pin(from.recv_async());
-    assert!(poll_once(closed.as_mut()).is_pending());
+    assert_eq!(poll_once(next), Poll::Ready(Ok(5)));
+    let mut closed = begun(from.recv_async());
     to.close();
     assert_eq!(poll_once(closed.as_mut()), Poll::Ready(Err(WaitError::Closed)));
 }
@@ -341,29 +348,26 @@ fn a_caller_that_enters_the_queue_does_not_hinder_a_try() {
 fn storm(workers: usize, capacity: usize, each: usize) {
     let rt = runtime(workers);
     let (to, from) = bounded::<usize>(capacity);
-    let sums = Arc::new([const { AtomicUsize::new(0) }; 4]);
+    let sums @ [sum_sent, sent, sum_received, received] = [(); 4].map(|()| Count::new());
     let sender = |seed: usize| {
-        own(&(to.clone(), Arc::clone(&sums)), move |(to, sums)| {
+        own(&to, move |to| {
             let mut random = Random(seed as u64 * 7919 + 1);
             for i in 0..each {
                 let value = seed * each + i + 1;
-                let sent = match random.below(3) {
+                let result = match random.below(3) {
                     0 => to.send_timeout(value, Duration::from_micros(random.below(90))),
                     1 if cygnet::current_id().is_none() => block_on(to.send_async(value)),
                     _ => to.send(value),
                 };
-                match sent {
-                    Ok(()) => {
-                        sums[0].fetch_add(value, Ordering::Relaxed);
-                        sums[1].fetch_add(1, Ordering::Relaxed);
-                    }
+                match result {
+                    Ok(()) => (sum_sent.add(value), sent.up()).1,
                     Err(refused) => assert_eq!(refused.into_inner(), value),
                 }
             }
         })
     };
     let receiver = |seed: usize| {
-        own(&(from.clone(), Arc::clone(&sums)), move |(from, sums)| {
+        own(&from, move |from| {
             let mut random = Random(seed as u64 * 104_729 + 1);
             loop {
                 let got = match random.below(3) {
@@ -372,10 +376,7 @@ fn storm(workers: usize, capacity: usize, each: usize) {
                     _ => from.recv(),
                 };
                 match got {
-                    Ok(value) => {
-                        sums[2].fetch_add(value, Ordering::Relaxed);
-                        sums[3].fetch_add(1, Ordering::Relaxed);
-                    }
+                    Ok(value) => (sum_received.add(value), received.up()).1,
                     Err(WaitError::TimedOut) => {}
                     Err(_) => return,
                 }
@@ -394,7 +395,7 @@ fn storm(workers: usize, capacity: usize, each: usize) {
     to.close();
     receiving.into_iter().for_each(|task| drop(task.join()));
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    let sums: Vec<_> = sums.iter().map(|sum| sum.load(Ordering::Relaxed)).collect();
+    let sums = sums.map(Count::get);
     assert_eq!(sums[..2], sums[2..], "room for {capacity}, {workers} workers");
     assert_eq!((waiting(&to), to.len()), (0, 0));
 }
@@ -413,24 +414,4 @@ fn a_storm_of_a_million_values_loses_nothing() {
     for capacity in [64, 1024] {
         within(|| storm(2, capacity, scaled_in_debug(1_000_000) / 16));
     }
-}
-
-#[test]
-fn many_tasks_of_one_scope_share_a_channel() {
-    with_each_and_many(|rt| {
-        let (to, from) = bounded(4);
-        let sum: usize = rt.block_on(|| {
-            scope(|s| {
-                for i in 0..50 {
-                    let to = to.clone();
-                    s.spawn(move || (0..20).for_each(|k| to.send(i * 20 + k).unwrap()));
-                }
-                drop(to);
-                let tasks: Vec<_> =
-                    (0..5).map(|_| s.spawn(|| from.iter().sum::<usize>())).collect();
-                tasks.into_iter().map(|task| task.join().unwrap()).sum()
-            })
-        });
-        assert_eq!(sum, (0..1_000).sum());
-    });
 }

@@ -1,11 +1,7 @@
 //! `Condvar`: which waiters a notification reaches, and that the mutex is locked again.
 
-use crate::common::{self, own, panic_of, poll_once, scaled_in_debug, with, with_each};
-use crate::{MOMENT, block_on, until_waiting, waiting};
-use cygnet::sync::{Condvar, Mutex, MutexGuard, WaitError};
-use cygnet::{Runtime, Task};
-use std::sync::Arc;
-use std::task::Poll;
+use crate::common::prelude::*;
+use cygnet::sync::{Condvar, Mutex};
 
 type Pair = Arc<(Mutex<Vec<usize>>, Condvar)>;
 
@@ -99,25 +95,15 @@ fn a_dropped_future_has_unlocked_the_mutex_and_passes_its_notification_on() {
 
 #[test]
 fn while_unwinding_a_task_does_not_give_the_mutex_away() {
-    struct Waits<'a>(&'a Pair, Option<MutexGuard<'a, Vec<usize>>>);
-    impl Drop for Waits<'_> {
-        fn drop(&mut self) {
-            let guard = self.1.as_mut().expect("given");
-            let refused = self.0.1.wait(guard).unwrap_err();
-            assert_eq!(*refused.reason(), cygnet::Reason::Unwinding);
-            guard.push(1);
-        }
-    }
-    with(&[1], |rt| {
-        let pair = Pair::default();
+    in_task_with(&[1], |_| {
+        let pair = &Pair::default();
         let mut next = Box::pin(pair.0.lock_async());
-        rt.block_on(|| {
-            let unwound = panic_of(|| {
-                let _waits = Waits(&pair, pair.0.lock().ok());
-                assert!(poll_once(next.as_mut()).is_pending());
-                panic!("unwinds");
-            });
-            assert_eq!(unwound, "unwinds");
+        let mut guard = pair.0.lock().unwrap();
+        assert!(poll_once(next.as_mut()).is_pending());
+        while_unwinding(move || {
+            let refused = pair.1.wait(&mut guard).unwrap_err();
+            assert_eq!(*refused.reason(), Reason::Unwinding);
+            guard.push(1);
         });
         let Poll::Ready(order) = poll_once(next) else { panic!("it is free") };
         assert_eq!(*order, [1]);
@@ -126,18 +112,15 @@ fn while_unwinding_a_task_does_not_give_the_mutex_away() {
 
 #[test]
 fn a_wait_that_is_refused_by_no_suspend_keeps_the_mutex_locked() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let pair = Pair::default();
-            let mut held = pair.0.lock().unwrap();
-            let refused = panic_of(|| cygnet::no_suspend(|| pair.1.wait(&mut held).is_ok()));
-            assert!(refused.contains("no_suspend"), "{refused}");
-            assert!(pair.0.is_locked());
-            held.push(1);
-            drop(held);
-            assert!(!pair.0.is_locked());
-            assert_eq!(format!("{:?}", pair.1), "Condvar { waiting: [] }");
-        });
+    in_task_with(&[1], |_| {
+        let pair = Pair::default();
+        let mut held = pair.0.lock().unwrap();
+        panics_with("no_suspend", || cygnet::no_suspend(|| pair.1.wait(&mut held).is_ok()));
+        assert!(pair.0.is_locked());
+        held.push(1);
+        drop(held);
+        assert!(!pair.0.is_locked());
+        assert_eq!(format!("{:?}", pair.1), "Condvar { waiting: [] }");
     });
 }
 
@@ -178,7 +161,7 @@ fn a_queue_with_two_conditions_loses_nothing() {
         };
         let tasks = [rt.spawn(put(0)), rt.spawn(take()), rt.spawn(put(each)), rt.spawn(take())];
         let thread = common::thread::spawn(put(2 * each));
-        let sum = take()() + tasks.into_iter().map(|task| task.join().unwrap()).sum::<usize>();
+        let sum = take()() + join_all(tasks).into_iter().sum::<usize>();
         thread.join().unwrap();
         assert_eq!(sum, (0..3 * each).sum());
         assert!(queue.items.lock().unwrap().is_empty());

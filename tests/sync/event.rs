@@ -1,12 +1,6 @@
 //! `Event`: set, reset and closed, in any order with waits.
 
-use crate::common::{scaled_in_debug, thread, waits, with, with_each};
-use crate::{LONG, block_on, until_waiting, waiting};
-use cygnet::scope;
-use cygnet::sync::{Event, WaitError};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
+use crate::common::prelude::*;
 
 #[test]
 fn a_wait_ends_whether_the_event_is_set_before_or_after_it_begins() {
@@ -92,22 +86,16 @@ fn a_future_is_woken_by_the_waker_of_its_last_poll() {
 
 #[test]
 fn a_waiter_sees_what_was_written_before_the_set() {
-    with(&[2, 8], |rt| {
+    in_task_with(&[2, 8], |_| {
         for _ in 0..scaled_in_debug(2_000) {
             let (event, data) = (Event::new(), AtomicUsize::new(0));
-            rt.block_on(|| {
-                scope(|s| {
-                    for _ in 0..3 {
-                        s.spawn(|| {
-                            event.wait().unwrap();
-                            assert_eq!(data.load(Ordering::Relaxed), 1);
-                        });
-                    }
-                    s.spawn(|| {
-                        data.store(1, Ordering::Relaxed);
-                        event.set();
-                    });
-                });
+            crowd(4, |i| {
+                if i == 3 {
+                    data.store(1, Ordering::Relaxed);
+                    event.set();
+                }
+                event.wait().unwrap();
+                assert_eq!(data.load(Ordering::Relaxed), 1);
             });
         }
     });

@@ -1,39 +1,10 @@
 //! Foreign code that the primitives call: wakers that wait, re-enter and panic, and writers of
 //! debug output.
 
-use crate::common::{
-    self, eventually, mpsc, own, panic_of, payload_of, poll_once, runtime, thread, waits, within,
-};
-use crate::{LONG, block_on, until_waiting, waiting};
-use cygnet::scope;
-use cygnet::sync::{
-    AsyncMutexGuard, Barrier, Condvar, Event, Mutex, WaitError, bounded, broadcast, oneshot, watch,
-};
-use std::cell::Cell;
+use crate::common::prelude::*;
+use cygnet::sync::{AsyncMutexGuard, Barrier, Condvar, Mutex, broadcast, watch};
 use std::fmt::Write;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
-use std::time::Duration;
-
-/// A waker that calls a closure once.
-struct Calls(common::Mutex<Option<Box<dyn FnOnce() + Send>>>);
-
-impl Wake for Calls {
-    fn wake(self: Arc<Self>) {
-        let call = self.0.lock().unwrap().take();
-        call.into_iter().for_each(|call| call());
-    }
-}
-
-fn calls(call: impl FnOnce() + Send + 'static) -> Waker {
-    Waker::from(Arc::new(Calls(common::Mutex::new(Some(Box::new(call))))))
-}
-
-fn poll_with<F: Future>(future: &mut Pin<Box<F>>, waker: &Waker) -> Poll<F::Output> {
-    future.as_mut().poll(&mut Context::from_waker(waker))
-}
+use std::task::{RawWaker, RawWakerVTable};
 
 /// Locks `mutex` for no particular task or thread.
 fn held<T>(mutex: &Mutex<T>) -> AsyncMutexGuard<'_, T> {
@@ -42,8 +13,7 @@ fn held<T>(mutex: &Mutex<T>) -> AsyncMutexGuard<'_, T> {
 
 #[test]
 fn a_waker_called_by_a_condvar_in_a_task_may_notify_but_opens_no_scope() {
-    within(|| {
-        let rt = runtime(2);
+    with(&[2], |rt| {
         let pair = Arc::new((Mutex::new(()), Condvar::new()));
         let said = Arc::new(common::Mutex::new(None));
         let mut guard = held(&pair.0);
@@ -52,13 +22,13 @@ fn a_waker_called_by_a_condvar_in_a_task_may_notify_but_opens_no_scope() {
         let task = rt.spawn(own(&pair, waits));
         until_waiting(&pair.0, 1);
         let mut next = Box::pin(pair.0.lock_async());
-        let waker = calls(own(&(Arc::clone(&pair), Arc::clone(&said)), |(pair, said)| {
+        let waker = calling_once(own(&(Arc::clone(&pair), Arc::clone(&said)), |(pair, said)| {
             // On the stack of the task that is about to wait for this notification.
             pair.1.notify_one();
             // A scope would wait for its children in the middle of the task's own wait.
             *said.lock().unwrap() = Some(panic_of(|| scope(|_| ())));
         }));
-        assert!(poll_with(&mut next, &waker).is_pending());
+        assert!(poll_by(&mut next, &waker).is_pending());
         drop(guard);
         eventually("it is called", || said.lock().unwrap().is_some());
         let said = said.lock().unwrap().take().unwrap();
@@ -82,12 +52,14 @@ fn a_waker_called_by_a_condvar_on_a_thread_has_its_own_waits() {
             let waits = s.spawn(|| pair.1.wait(&mut pair.0.lock().unwrap()).is_ok());
             until_waiting(&pair.0, 1);
             let mut next = Box::pin(pair.0.lock_async());
-            let waker =
-                calls(own(&(Arc::clone(&pair), Arc::clone(&other)), move |(pair, other)| {
+            let waker = calling_once(own(
+                &(Arc::clone(&pair), Arc::clone(&other)),
+                move |(pair, other)| {
                     pair.1.notify_one();
                     tell.send(other.lock_timeout(Duration::from_millis(5)).err()).unwrap();
-                }));
-            assert!(poll_with(&mut next, &waker).is_pending());
+                },
+            ));
+            assert!(poll_by(&mut next, &waker).is_pending());
             drop(guard);
             assert_eq!(told.recv().unwrap(), Some(WaitError::TimedOut), "it is locked");
             drop(next);
@@ -105,12 +77,12 @@ fn a_waker_called_by_an_entering_receiver_has_its_own_waits() {
         let _held = held(&other);
         let (tell, told) = mpsc::channel();
         let mut sends = Box::pin(to.send_async(1));
-        let waker = calls(own(&(to.clone(), Arc::clone(&other)), move |(to, other)| {
+        let waker = calling_once(own(&(to.clone(), Arc::clone(&other)), move |(to, other)| {
             // The close ends the very wait that is about to begin.
             to.close();
             tell.send(other.lock_timeout(Duration::from_millis(5)).err()).unwrap();
         }));
-        assert!(poll_with(&mut sends, &waker).is_pending());
+        assert!(poll_by(&mut sends, &waker).is_pending());
         thread::scope(|s| {
             let receives = s.spawn(|| from.recv());
             assert_eq!(told.recv().unwrap(), Some(WaitError::TimedOut), "it is locked");
@@ -129,11 +101,11 @@ fn a_set_in_progress_is_not_turned_into_a_close() {
     let event = Arc::new(Event::new());
     let mut waits: Vec<_> = (0..2 * BATCH).map(|_| Box::pin(event.wait_async())).collect();
     let mine = Arc::clone(&event);
-    let waker = calls(move || {
+    let waker = calling_once(move || {
         assert!(mine.reset());
         mine.close();
     });
-    assert!(poll_with(&mut waits[0], &waker).is_pending());
+    assert!(poll_by(&mut waits[0], &waker).is_pending());
     waits.iter_mut().skip(1).for_each(|wait| assert!(poll_once(wait.as_mut()).is_pending()));
     event.set();
     for wait in &mut waits {
@@ -148,18 +120,15 @@ fn a_notification_goes_past_the_waiters_that_are_being_notified() {
     static BOTH: Both = Both(Mutex::new(()), Condvar::new());
     let wait = |waker: &Waker| {
         let mut waits = Box::pin(BOTH.1.wait_async(held(&BOTH.0)));
-        assert!(poll_with(&mut waits, waker).is_pending());
+        assert!(poll_by(&mut waits, waker).is_pending());
         waits
     };
     let late = Arc::new(common::Mutex::new(None));
-    let waker = calls({
-        let late = Arc::clone(&late);
-        move || {
-            // This waiter comes last, and is the only one that is not notified yet.
-            *late.lock().unwrap() = Some(wait(Waker::noop()));
-            BOTH.1.notify_one();
-        }
-    });
+    let waker = calling_once(own(&late, move |late| {
+        // This waiter comes last, and is the only one that is not notified yet.
+        *late.lock().unwrap() = Some(wait(Waker::noop()));
+        BOTH.1.notify_one();
+    }));
     let mut waits = vec![wait(&waker)];
     waits.extend((1..2 * BATCH).map(|_| wait(Waker::noop())));
     BOTH.1.notify_all();
@@ -174,19 +143,19 @@ fn wakers_may_use_the_channel_that_calls_them() {
     within(|| {
         let (to, mut from) = watch(0);
         let mut waits = Box::pin(from.changed_async());
-        let waker = calls(own(&to, |to| {
+        let waker = calling_once(own(&to, |to| {
             assert_eq!((to.get(), to.receivers()), (1, 1));
             to.send(2);
         }));
-        assert!(poll_with(&mut waits, &waker).is_pending());
+        assert!(poll_by(&mut waits, &waker).is_pending());
         to.send(1);
         assert_eq!(poll_once(waits.as_mut()), Poll::Ready(Ok(Arc::new(2))));
 
         let (to, mut from) = broadcast(1);
         let mut other = to.subscribe();
         let mut waits = Box::pin(from.recv_async());
-        let waker = calls(own(&to, |to| assert_eq!(to.send(2), Ok(2))));
-        assert!(poll_with(&mut waits, &waker).is_pending());
+        let waker = calling_once(own(&to, |to| assert_eq!(to.send(2), Ok(2))));
+        assert!(poll_by(&mut waits, &waker).is_pending());
         assert_eq!(to.send(1), Ok(2));
         assert!(
             matches!(poll_once(waits.as_mut()), Poll::Ready(Err(_))),
@@ -197,8 +166,8 @@ fn wakers_may_use_the_channel_that_calls_them() {
         let (to, mut from) = oneshot();
         let to = Arc::new(to);
         let mut waits = Box::pin(to.closed_async());
-        let waker = calls(own(&to, |to| assert!(to.is_closed() && waiting(&to) == 0)));
-        assert!(poll_with(&mut waits, &waker).is_pending());
+        let waker = calling_once(own(&to, |to| assert!(to.is_closed() && waiting(&to) == 0)));
+        assert!(poll_by(&mut waits, &waker).is_pending());
         from.close();
         assert!(poll_once(waits.as_mut()).is_ready());
         drop(waits);
@@ -216,12 +185,12 @@ fn a_waker_that_panics_does_not_keep_others_from_being_called() {
         let called = Arc::new(AtomicBool::new(false));
         for (i, wait) in waits.iter_mut().enumerate() {
             let called = Arc::clone(&called);
-            let waker = calls(move || match i {
+            let waker = calling_once(move || match i {
                 3 => panic!("in a waker"),
                 _ if i == 2 * BATCH - 1 => called.store(true, Ordering::Relaxed),
                 _ => {}
             });
-            assert!(poll_with(wait, &waker).is_pending());
+            assert!(poll_by(wait, &waker).is_pending());
         }
         to.send(1);
         assert!(called.load(Ordering::Relaxed));
@@ -259,7 +228,7 @@ fn a_waker_that_panics_when_it_is_dropped_loses_nothing() {
         };
         let mutex = Mutex::new(());
         let mut locks = Box::pin(mutex.lock_async());
-        with_panics(&mut || drop(poll_with(&mut locks, &waker)));
+        with_panics(&mut || drop(poll_by(&mut locks, &waker)));
         drop(locks);
         assert!(!mutex.is_locked(), "the lost wait has unlocked it");
         let barrier = Barrier::new(2);
@@ -267,13 +236,13 @@ fn a_waker_that_panics_when_it_is_dropped_loses_nothing() {
             let other = s.spawn(|| barrier.wait_timeout(LONG).is_ok());
             until_waiting(&barrier, 1);
             let mut last = Box::pin(barrier.wait_async());
-            with_panics(&mut || assert!(poll_with(&mut last, &waker).is_ready()));
+            with_panics(&mut || assert!(poll_by(&mut last, &waker).is_ready()));
             assert!(other.join().unwrap());
         });
         let (to, mut from) = broadcast(1);
         to.send(1).unwrap();
         let mut receives = Box::pin(from.recv_async());
-        with_panics(&mut || assert_eq!(poll_with(&mut receives, &waker), Poll::Ready(Ok(1))));
+        with_panics(&mut || assert_eq!(poll_by(&mut receives, &waker), Poll::Ready(Ok(1))));
         // The waker of an earlier poll.
         let event = Event::new();
         let mut waits = pin!(event.wait_async());
@@ -292,11 +261,10 @@ fn a_writer_of_debug_output_may_use_the_mutex() {
             Ok(())
         }
     }
-    within(|| {
-        let rt = runtime(1);
+    with(&[1], |rt| {
         let mutex = Arc::new(Mutex::new(()));
         let guard = held(&mutex);
-        let task = waits(&rt, &mutex, |mutex| mutex.lock().is_ok());
+        let task = waits(rt, &mutex, |mutex| mutex.lock().is_ok());
         let mut uses = Uses(&mutex, 0);
         write!(uses, "{mutex:?}").unwrap();
         assert!(uses.1 > 0);

@@ -19,23 +19,14 @@ mod semaphore;
 mod storm;
 mod watch;
 
-use common::{LONG, MOMENT, block_on, until_waiting, waiting};
-use cygnet::sync::{Receiver, Sender, bounded};
+use common::prelude::*;
+use cygnet::sync::{Receiver, Sender};
 use std::fmt::{self, Debug, Formatter};
 
 /// A guard of any type. Its drop gives back what the holder has.
 trait Held {}
 
 impl<T> Held for T {}
-
-/// Calls a closure when it is dropped.
-struct OnDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
-}
 
 /// A channel that one value goes round in: its holder has received it, and sends it back.
 struct Values {

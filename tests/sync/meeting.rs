@@ -1,34 +1,21 @@
 //! `Barrier`, and values that are made once: `OnceCell` and `Lazy`.
 
-use crate::common::{panic_of, with, with_each};
-use crate::{block_on, waiting};
-use cygnet::sync::{Barrier, Lazy, OnceCell, WaitError};
-use cygnet::{Cancelled, cancel_handle, scope, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::common::prelude::*;
+use cygnet::sync::{Barrier, Lazy, OnceCell};
 
 #[test]
 fn a_barrier_opens_again_and_again_and_one_caller_leads() {
-    with_each(|rt| {
+    in_task(|_| {
         let barrier = Barrier::new(7);
-        let (leaders, rounds) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        rt.block_on(|| {
-            scope(|s| {
-                for _ in 0..7 {
-                    s.spawn(|| {
-                        for round in 1..=50 {
-                            rounds.fetch_add(1, Ordering::Relaxed);
-                            if barrier.wait().unwrap().is_leader() {
-                                leaders.fetch_add(1, Ordering::Relaxed);
-                            }
-                            assert!(rounds.load(Ordering::Relaxed) >= 7 * round);
-                        }
-                    });
-                }
-            });
+        let (leaders, rounds) = (Count::new(), Count::new());
+        crowd(7, |_| {
+            for round in 1..=50 {
+                rounds.up();
+                leaders.add(usize::from(barrier.wait().unwrap().is_leader()));
+                assert!(rounds.get() >= 7 * round);
+            }
         });
-        assert_eq!(leaders.into_inner(), 50);
-        assert_eq!(waiting(&barrier), 0);
+        assert_eq!((leaders.get(), waiting(&barrier)), (50, 0));
     });
 }
 
@@ -45,21 +32,15 @@ fn a_barrier_for_none_or_one_never_blocks() {
 
 #[test]
 fn a_cell_is_made_once_while_other_callers_wait() {
-    with_each(|rt| {
+    in_task(|_| {
         let (cell, made) = (OnceCell::new(), AtomicUsize::new(0));
         assert!(cell.get().is_none());
-        rt.block_on(|| {
-            scope(|s| {
-                for _ in 0..20 {
-                    s.spawn(|| {
-                        let value = cell.get_or_init(|| {
-                            yield_now().unwrap();
-                            made.fetch_add(1, Ordering::Relaxed) + 7
-                        });
-                        assert_eq!(value, Ok(&7));
-                    });
-                }
+        crowd(20, |_| {
+            let value = cell.get_or_init(|| {
+                yield_now().unwrap();
+                made.fetch_add(1, Ordering::Relaxed) + 7
             });
+            assert_eq!(value, Ok(&7));
         });
         assert_eq!((cell.get(), made.into_inner()), (Some(&7), 1));
         assert_eq!(cell.set(8), Err(8));
@@ -75,8 +56,9 @@ fn the_next_caller_retries_an_initializer_that_failed() {
     let failed: Result<&u32, WaitError> = cell.get_or_try_init(|| Err(WaitError::TimedOut));
     assert_eq!(failed, Err(WaitError::TimedOut));
     assert!(cell.get().is_none());
-    let itself = panic_of(|| cell.get_or_init(|| *cell.get_or_init(|| 1).unwrap()).is_ok());
-    assert!(itself.contains("would wait for itself"), "{itself}");
+    panics_with("would wait for itself", || {
+        cell.get_or_init(|| *cell.get_or_init(|| 1).unwrap()).is_ok()
+    });
     assert_eq!(cell.set(3), Ok(()));
     assert_eq!(cell.get_or_init(|| 4), Ok(&3));
 }

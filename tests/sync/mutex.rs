@@ -1,15 +1,7 @@
 //! `Mutex`: order, hand-over, panics, and the forms of its value.
 
-use crate::common::rerun::alone_and_leaking;
-use crate::common::{
-    self, Drops, give_way_until, own, panic_of, poll_once, runtime, scaled_in_debug, waits, with,
-    with_each, with_each_and_many, within,
-};
-use crate::{MOMENT, until_waiting, waiting};
-use cygnet::sync::{Mutex, RwLock, WaitError};
-use cygnet::{Reason, scope, spawn, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use crate::common::prelude::*;
+use cygnet::sync::{Mutex, RwLock};
 
 type Order = Mutex<Vec<usize>>;
 
@@ -45,19 +37,17 @@ fn waiters_lock_in_order_and_a_cancelled_one_leaves_the_queue() {
 #[test]
 fn a_running_task_passes_the_waiters_of_a_mutex_but_not_of_a_fifo_mutex() {
     for (make, fair) in [(Mutex::new as fn(u32) -> _, false), (Mutex::fifo, true)] {
-        with(&[1], |rt| {
-            rt.block_on(|| {
-                let mutex = Arc::new(make(0));
-                let held = mutex.lock().unwrap();
-                let next = spawn(own(&mutex, |mutex| *mutex.lock().unwrap() += 1));
-                give_way_until(|| waiting(&mutex) == 1);
-                drop(held);
-                // The waiter has been called, and has not run yet.
-                assert_eq!((mutex.is_locked(), mutex.try_lock().is_none()), (fair, fair));
-                assert_eq!(*mutex.lock().unwrap(), u32::from(fair));
-                next.join().unwrap();
-                assert_eq!(*mutex.lock().unwrap(), 1);
-            });
+        in_task_with(&[1], |_| {
+            let mutex = Arc::new(make(0));
+            let held = mutex.lock().unwrap();
+            let next = spawn(own(&mutex, |mutex| *mutex.lock().unwrap() += 1));
+            give_way_until(|| waiting(&mutex) == 1);
+            drop(held);
+            // The waiter has been called, and has not run yet.
+            assert_eq!((mutex.is_locked(), mutex.try_lock().is_none()), (fair, fair));
+            assert_eq!(*mutex.lock().unwrap(), u32::from(fair));
+            next.join().unwrap();
+            assert_eq!(*mutex.lock().unwrap(), 1);
         });
     }
 }
@@ -82,28 +72,17 @@ fn a_caller_that_would_wait_for_itself_panics() {
 
 #[test]
 fn while_unwinding_a_caller_that_would_wait_for_itself_is_turned_away() {
-    struct Locks<'a>(&'a Mutex<()>, &'a RwLock<()>);
-    impl Drop for Locks<'_> {
-        fn drop(&mut self) {
-            for refused in [self.0.lock().err(), self.1.read().err(), self.1.write().err()] {
-                assert_eq!(*refused.expect("it is locked").reason(), Reason::Unwinding);
-            }
-        }
-    }
     with_each(|rt| {
         let (mutex, lock) = (Mutex::new(()), RwLock::new(()));
         rt.block_on(|| {
             let _held = (mutex.lock().unwrap(), lock.write().unwrap());
             for no_suspend in [false, true] {
-                let unwinds = || {
-                    let _locks = Locks(&mutex, &lock);
-                    panic!("unwinds");
-                };
-                let unwound = panic_of(|| match no_suspend {
-                    true => cygnet::no_suspend(unwinds),
-                    false => unwinds(),
-                });
-                assert_eq!(unwound, "unwinds");
+                let all = || [mutex.lock().err(), lock.read().err(), lock.write().err()];
+                let unwinds = || while_unwinding(all);
+                let refused = if no_suspend { cygnet::no_suspend(unwinds) } else { unwinds() };
+                for refused in refused {
+                    assert_eq!(*refused.expect("it is locked").reason(), Reason::Unwinding);
+                }
             }
         });
         assert!(!mutex.is_locked() && lock.try_write().is_some());
@@ -118,19 +97,6 @@ fn a_cancelled_task_may_lock_without_waiting() {
             cygnet::cancel_handle().cancel("enough");
             assert!(mutex.try_lock().is_some() && lock.try_write().is_some());
         });
-    });
-}
-
-#[test]
-fn tasks_of_two_runtimes_and_threads_share_a_mutex() {
-    within(|| {
-        let (one, other) = (runtime(2), runtime(1));
-        let mutex = Arc::new(Mutex::new(0));
-        let add = |mutex: Arc<Mutex<i32>>| (0..1_000).for_each(|_| *mutex.lock().unwrap() += 1);
-        let tasks = [&one, &other, &one, &other].map(|rt| rt.spawn(own(&mutex, add)));
-        add(Arc::clone(&mutex));
-        tasks.into_iter().for_each(|task| task.join().unwrap());
-        assert_eq!(*mutex.lock().unwrap(), 5_000);
     });
 }
 
@@ -155,37 +121,13 @@ fn debug_output_names_the_holder_and_the_waiters() {
     });
 }
 
-/// Cancels arrive at any moment of a wait and of a hand-over.
-#[test]
-fn a_cancel_that_races_the_hand_over_ends_each_wait_in_one_way() {
-    with(&[1, 2, 3, 8], |rt| {
-        let got = AtomicUsize::new(0);
-        let mutex = Arc::new(Mutex::new(0usize));
-        for round in 0..scaled_in_debug(2_000) {
-            let adds = |mutex: Arc<Mutex<usize>>| mutex.lock().map(|mut value| *value += 1).is_ok();
-            let tasks = [(); 4].map(|()| rt.spawn(own(&mutex, adds)));
-            tasks[round % 4].cancel("races");
-            for (i, task) in tasks.into_iter().enumerate() {
-                match task.join() {
-                    Ok(true) => _ = got.fetch_add(1, Ordering::Relaxed),
-                    Ok(false) | Err(_) => assert_eq!(i, round % 4),
-                }
-            }
-        }
-        assert_eq!((mutex.is_locked(), waiting(&mutex)), (false, 0));
-        assert_eq!(*mutex.lock().unwrap(), got.load(Ordering::Relaxed));
-    });
-}
-
 #[test]
 fn a_forgotten_future_keeps_its_place_in_the_queue() {
-    common::real!("a process of its own");
-    alone_and_leaking("mutex::a_forgotten_future_keeps_its_place_in_the_queue", || {
+    in_own_process_leaking(|| {
         // On the heap, as a forgotten pin must be: its memory is leaked with it.
         let mutex: &'static Mutex<u32> = Box::leak(Box::new(Mutex::fifo(0)));
         let held = mutex.try_lock();
-        let mut waits = Box::pin(mutex.lock_async());
-        assert!(poll_once(waits.as_mut()).is_pending());
+        let waits = begun(mutex.lock_async());
         std::mem::forget(waits);
         drop(held);
         assert!(mutex.is_locked(), "it was granted to a future that is not polled");
@@ -198,15 +140,11 @@ fn a_guard_may_be_held_over_waits_and_a_panic_unlocks() {
     with_each_and_many(|rt| {
         let mutex = Mutex::new(0);
         rt.block_on(|| {
-            scope(|s| {
-                for _ in 0..10 {
-                    s.spawn(|| {
-                        let mut value = mutex.lock().unwrap();
-                        let before = *value;
-                        yield_now().unwrap();
-                        *value = before + 1;
-                    });
-                }
+            crowd(10, |_| {
+                let mut value = mutex.lock().unwrap();
+                let before = *value;
+                yield_now().unwrap();
+                *value = before + 1;
             });
             assert_eq!(*mutex.lock().unwrap(), 10);
         });

@@ -1,8 +1,7 @@
 //! `oneshot`: one value, whichever end comes first or leaves first.
 
-use crate::common::{Drops, panic_of, poll_once, queued, thread, with_each, within};
-use crate::{LONG, block_on, waiting};
-use cygnet::sync::{OneshotReceiver, TryRecvError, WaitError, oneshot};
+use crate::common::prelude::*;
+use cygnet::sync::{OneshotReceiver, TryRecvError};
 
 /// Receives, and gives the receiver back.
 fn receives(
@@ -68,8 +67,7 @@ fn the_sender_is_told_of_a_receiver_that_is_dropped_or_closed() {
             assert_eq!(waits.join().unwrap(), (Ok(()), Err(7)));
         }
         let (to, from) = oneshot::<u8>();
-        let mut waits = Box::pin(to.closed_async());
-        assert!(poll_once(waits.as_mut()).is_pending());
+        let waits = begun(to.closed_async());
         thread::scope(|s| {
             s.spawn(|| drop(from));
             block_on(waits);
@@ -111,19 +109,16 @@ fn a_value_is_dropped_once_wherever_it_is() {
 /// The destructor runs without a lock, when the state of the channel is consistent again.
 #[test]
 fn a_destructor_of_a_value_may_panic_and_use_other_ends() {
-    #[derive(Debug)]
-    struct Panics(Option<cygnet::sync::OneshotSender<u8>>);
-    impl Drop for Panics {
-        fn drop(&mut self) {
-            self.0.take().unwrap().send(1).unwrap();
-            panic!("in the destructor");
-        }
-    }
     within(|| {
         let sent = || {
             let (told, tells) = oneshot();
             let (to, from) = oneshot();
-            to.send(Panics(Some(told))).unwrap();
+            let mut told = Some(told);
+            let value = OnDrop(move || {
+                told.take().unwrap().send(1).unwrap();
+                panic!("in the destructor");
+            });
+            assert!(to.send(value).is_ok());
             (from, tells)
         };
         let (from, mut tells) = sent();
@@ -142,15 +137,8 @@ fn a_destructor_of_a_value_may_panic_and_use_other_ends() {
 #[test]
 fn debug_output_shows_the_state_of_the_channel() {
     let (to, mut from) = oneshot::<u8>();
-    let lists = "receiving: [], waiting_for_close: []";
-    assert_eq!(
-        format!("{to:?}"),
-        format!("OneshotSender {{ sent: false, closed: false, {lists} }}")
-    );
+    assert_eq!(format!("{to:?}"), "OneshotSender { sent: false, closed: false, waiting: [] }");
     to.send(1).unwrap();
     from.close();
-    assert_eq!(
-        format!("{from:?}"),
-        format!("OneshotReceiver {{ sent: true, closed: true, {lists} }}")
-    );
+    assert_eq!(format!("{from:?}"), "OneshotReceiver { sent: true, closed: true, waiting: [] }");
 }

@@ -1,15 +1,10 @@
 //! Running callers take a free `Mutex`, `RwLock` or `Semaphore`, or a value or a place of a
 //! channel, past the waiters, but not for ever.
 
-use crate::common::{give_way_until, own, poll_once, with};
-use crate::{Held, Places, Values, until_waiting, waiting};
-use cygnet::sync::{Mutex, RwLock, Semaphore, bounded};
-use cygnet::{LocalTask, scope, sleep, spawn_local, yield_now};
+use crate::common::prelude::*;
+use crate::{Held, Places, Values};
+use cygnet::sync::{Mutex, RwLock, Semaphore};
 use std::fmt::Debug;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 type Guard<'a> = Box<dyn Held + 'a>;
 
@@ -115,18 +110,17 @@ with_each_lock! {
 /// One task holds it whenever another one runs, and unlocks it only for a moment.
 fn a_passed_waiter_gets_the_lock_in_the_end<L: Lock>() {
     with(&[1, 2, 3], |rt| {
-        let shared = (Arc::new(L::new()), Arc::new(AtomicUsize::new(0)));
-        let greedy = rt.spawn(own(&shared, |(lock, been)| {
+        let (lock, been) = (Arc::new(L::new()), Count::new());
+        let greedy = rt.spawn(own(&lock, move |lock| {
             let mut held = lock.lock();
-            while been.load(Ordering::Relaxed) < 2 {
+            while been.get() < 2 {
                 drop(held);
                 held = lock.lock();
                 yield_now().unwrap();
             }
         }));
-        let modest = [(); 2].map(|()| rt.spawn(own(&shared, visit)));
-        modest.into_iter().for_each(|task| task.join().unwrap());
-        greedy.join().unwrap();
+        let modest = || rt.spawn(visit(&lock, been));
+        join_all([modest(), modest(), greedy]);
     });
 }
 
@@ -134,17 +128,17 @@ fn a_passed_waiter_gets_the_lock_in_the_end<L: Lock>() {
 /// the same.
 fn a_called_waiter_that_does_not_run_delays_the_others_only_briefly<L: Lock>() {
     with(&[2], |rt| {
-        let (lock, been) = (Arc::new(L::new()), Arc::new(AtomicUsize::new(0)));
+        let (lock, been) = (Arc::new(L::new()), Count::new());
         let held = lock.try_lock().unwrap();
         let mut sleepy = lock.lock_async();
         assert!(poll_once(sleepy.as_mut()).is_pending());
-        let waits = rt.spawn(own(&(Arc::clone(&lock), Arc::clone(&been)), visit));
+        let waits = rt.spawn(visit(&lock, been));
         until_waiting(&lock, 2);
         drop(held);
         // This thread passes the waiter that was called, and the queue, a limited number of times.
         let mut passes = 0;
         while let Some(_held) = lock.try_lock()
-            && been.load(Ordering::Relaxed) == 0
+            && been.get() == 0
         {
             passes += 1;
             assert!(passes < 10_000, "the waiter in the queue is passed for ever");
@@ -157,15 +151,17 @@ fn a_called_waiter_that_does_not_run_delays_the_others_only_briefly<L: Lock>() {
     });
 }
 
-/// Locks once, and counts that.
-fn visit<L: Lock>((lock, been): (Arc<L>, Arc<AtomicUsize>)) {
-    let _held = lock.lock();
-    been.fetch_add(1, Ordering::Relaxed);
+/// Returns a closure that locks once, and counts that.
+fn visit<L: Lock>(lock: &Arc<L>, been: Count) -> impl FnOnce() + Send + use<L> {
+    own(lock, move |lock| {
+        let _held = lock.lock();
+        been.up();
+    })
 }
 
 /// Spawns a task on the running task's worker that waits for the lock, and counts when it has it.
-fn waits_here<L: Lock>(lock: &Arc<L>, been: &Arc<AtomicUsize>) -> LocalTask<()> {
-    let task = spawn_local(own(&(Arc::clone(lock), Arc::clone(been)), visit));
+fn waits_here<L: Lock>(lock: &Arc<L>, been: Count) -> LocalTask<()> {
+    let task = spawn_local(visit(lock, been));
     give_way_until(|| waiting(lock) == 1);
     task
 }
@@ -174,43 +170,39 @@ fn waits_here<L: Lock>(lock: &Arc<L>, been: &Arc<AtomicUsize>) -> LocalTask<()> 
 fn a_called_waiter_gets_the_lock_from_the_task_that_has_its_worker<L: Lock>() {
     let by_task = |lock: &L| drop(lock.lock());
     let by_future = |lock: &L| drop(cygnet::wait(lock.lock_async()).unwrap());
-    with(&[1, 2, 3], |rt| {
-        rt.block_on(|| {
-            for has in [by_task as fn(&L), by_future] {
-                let (lock, been) = (Arc::new(L::new()), Arc::new(AtomicUsize::new(0)));
-                let held = lock.lock();
-                let called = waits_here(&lock, &been);
-                drop(held);
-                let is_passed = |_: &i32| {
-                    has(&lock);
-                    been.load(Ordering::Relaxed) == 0
-                };
-                let passes = (0..10_000).take_while(is_passed).count();
-                assert!((1..10_000).contains(&passes), "the waiter is passed for ever");
-                called.join().unwrap();
-            }
-        });
+    in_task_with(&[1, 2, 3], |_| {
+        for has in [by_task as fn(&L), by_future] {
+            let (lock, been) = (Arc::new(L::new()), Count::new());
+            let held = lock.lock();
+            let called = waits_here(&lock, been);
+            drop(held);
+            let is_passed = |_: &i32| {
+                has(&lock);
+                been.get() == 0
+            };
+            let passes = (0..10_000).take_while(is_passed).count();
+            assert!((1..10_000).contains(&passes), "the waiter is passed for ever");
+            called.join().unwrap();
+        }
     });
 }
 
 /// The lock is free, and a caller that must not give way takes it however often it has passed
 /// others.
 fn a_caller_that_must_not_suspend_passes_a_called_waiter<L: Lock>() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let (lock, been) = (Arc::new(L::new()), Arc::new(AtomicUsize::new(0)));
-            let held = lock.lock();
-            let called = waits_here(&lock, &been);
-            drop(held);
-            cygnet::no_suspend(|| {
-                for _ in 0..2_000 {
-                    drop(lock.lock());
-                    drop(cygnet::wait(lock.lock_async()).unwrap());
-                }
-            });
-            assert_eq!(been.load(Ordering::Relaxed), 0);
-            called.join().unwrap();
+    in_task_with(&[1], |_| {
+        let (lock, been) = (Arc::new(L::new()), Count::new());
+        let held = lock.lock();
+        let called = waits_here(&lock, been);
+        drop(held);
+        cygnet::no_suspend(|| {
+            for _ in 0..2_000 {
+                drop(lock.lock());
+                drop(cygnet::wait(lock.lock_async()).unwrap());
+            }
         });
+        assert_eq!(been.get(), 0);
+        called.join().unwrap();
     });
 }
 
@@ -244,29 +236,22 @@ fn readers_are_let_in_where_no_more_waiters_can_be_called() {
 /// one is free.
 #[test]
 fn a_caller_does_not_give_way_if_there_are_permits_for_both() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let semaphore = Semaphore::new(2);
-            let (one, two) = (semaphore.acquire().unwrap(), semaphore.acquire().unwrap());
-            let mut called = Box::pin(semaphore.acquire_async(1));
-            assert!(poll_once(called.as_mut()).is_pending());
-            drop(one);
-            (0..2_000).for_each(|_| drop(semaphore.try_acquire()));
-            drop(two);
-            let ends = AtomicBool::new(false);
-            scope(|s| {
-                // This task is ready on the worker all the time.
-                s.spawn(|| {
-                    while !ends.load(Ordering::Relaxed) {
-                        yield_now().unwrap();
-                    }
-                });
-                (0..10).for_each(|_| yield_now().unwrap());
-                drop(semaphore.acquire().unwrap());
-                ends.store(true, Ordering::Relaxed);
-            });
-            assert!(poll_once(called.as_mut()).is_ready());
+    in_task_with(&[1], |_| {
+        let semaphore = Semaphore::new(2);
+        let (one, two) = (semaphore.acquire().unwrap(), semaphore.acquire().unwrap());
+        let mut called = begun(semaphore.acquire_async(1));
+        drop(one);
+        (0..2_000).for_each(|_| drop(semaphore.try_acquire()));
+        drop(two);
+        let ends = Flag::new();
+        scope(|s| {
+            // This task is ready on the worker all the time.
+            s.spawn(|| ends.wait());
+            yields(10);
+            drop(semaphore.acquire().unwrap());
+            ends.set();
         });
+        assert!(poll_once(called.as_mut()).is_ready());
     });
 }
 
@@ -274,30 +259,25 @@ fn a_caller_does_not_give_way_if_there_are_permits_for_both() {
 #[test]
 fn overlapping_readers_do_not_pass_a_writer_for_long() {
     const READ: Duration = Duration::from_millis(5);
-    with(&[1, 2], |rt| {
-        rt.block_on(|| {
-            let (lock, ends, reads) =
-                (RwLock::new(()), AtomicBool::new(false), AtomicUsize::new(0));
-            scope(|s| {
-                for i in 0..3 {
-                    let (lock, ends, reads) = (&lock, &ends, &reads);
-                    s.spawn(move || {
-                        sleep(READ / 3 * i).unwrap();
-                        while !ends.load(Ordering::Relaxed) {
-                            let _inside = lock.read().unwrap();
-                            reads.fetch_add(1, Ordering::Relaxed);
-                            sleep(READ).unwrap();
-                        }
-                    });
-                }
-                sleep(READ * 2).unwrap();
-                let before = reads.load(Ordering::Relaxed);
-                let written = lock.write().unwrap();
-                let passed = reads.load(Ordering::Relaxed) - before;
-                ends.store(true, Ordering::Relaxed);
-                drop(written);
-                assert!(passed < 100, "the writer was passed by {passed} readers");
-            });
+    in_task_with(&[1, 2], |_| {
+        let (lock, ends, reads) = (RwLock::new(()), Flag::new(), Count::new());
+        let read = |i| {
+            sleep(READ / 3 * i).unwrap();
+            while !ends.get() {
+                let _inside = lock.read().unwrap();
+                reads.up();
+                sleep(READ).unwrap();
+            }
+        };
+        scope(|s| {
+            (0..3).for_each(|i| drop(s.spawn(move || read(i))));
+            sleep(READ * 2).unwrap();
+            let before = reads.get();
+            let written = lock.write().unwrap();
+            let passed = reads.get() - before;
+            ends.set();
+            drop(written);
+            assert!(passed < 100, "the writer was passed by {passed} readers");
         });
     });
 }

@@ -1,13 +1,8 @@
 //! Sends of `oneshot`, `broadcast` and `watch` that race closes, cancels and time limits.
 //! `contract` has the races that all primitives have in common.
 
-use crate::common::{Drops, Random, own, runtime, scaled_in_debug, thread, with, within};
-use crate::{block_on, waiting};
-use cygnet::scope;
-use cygnet::sync::{BroadcastRecvError, WaitError, broadcast, oneshot, watch};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use crate::common::prelude::*;
+use cygnet::sync::{broadcast, watch};
 
 /// In a task: sends, and lets others run after some of the values.
 fn then_give_way(i: usize, send: impl FnOnce()) {
@@ -22,12 +17,10 @@ fn a_oneshot_value_that_races_a_close_is_received_or_comes_back() {
     with(&[1, 2, 8], |rt| {
         for round in 0..scaled_in_debug(2_000) {
             let (to, mut from) = oneshot();
-            let (sent, received) = rt.block_on(|| {
-                scope(|s| {
-                    let sends = s.spawn(|| to.send(round));
-                    from.close();
-                    (sends.join().unwrap(), from.recv())
-                })
+            let (sent, received) = scope_on(rt, |s| {
+                let sends = s.spawn(|| to.send(round));
+                from.close();
+                (sends.join().unwrap(), from.recv())
             });
             match sent {
                 Ok(()) => assert_eq!(received, Ok(round)),
@@ -40,73 +33,68 @@ fn a_oneshot_value_that_races_a_close_is_received_or_comes_back() {
 /// Receivers with limits and cancels: none goes back, and each sees the last value or is cancelled.
 #[test]
 fn every_receiver_of_a_watch_ends_with_the_last_value() {
-    for workers in [1, 2, 8] {
-        within(|| {
-            let rt = runtime(workers);
-            let (to, from) = watch(0);
-            let last = scaled_in_debug(3_000);
-            let looks = Arc::new(AtomicUsize::new(0));
-            let receiver = |seed: u64| {
-                own(&(from.clone(), Arc::clone(&looks)), move |(mut from, looks)| {
-                    let (mut random, mut before) = (Random(seed * 7919 + 1), 0);
-                    loop {
-                        let seen = match random.below(4) {
-                            0 => from.changed_timeout(Duration::from_micros(random.below(90))),
-                            1 if cygnet::current_id().is_none() => block_on(from.changed_async()),
-                            2 => from.wait_for(|value| *value > before),
-                            _ => from.changed(),
-                        };
-                        match seen {
-                            Ok(value) => {
-                                assert!(*value > before, "{value} after {before}");
-                                before = *value;
-                                looks.fetch_add(1, Ordering::Relaxed);
-                            }
-                            Err(WaitError::TimedOut) => {}
-                            Err(WaitError::Closed) => return before,
-                            Err(_) => return 0,
+    with(&[1, 2, 8], |rt| {
+        let (to, from) = watch(0);
+        let last = scaled_in_debug(3_000);
+        let looks = Arc::new(AtomicUsize::new(0));
+        let receiver = |seed: u64| {
+            own(&(from.clone(), Arc::clone(&looks)), move |(mut from, looks)| {
+                let (mut random, mut before) = (Random(seed * 7919 + 1), 0);
+                loop {
+                    let seen = match random.below(4) {
+                        0 => from.changed_timeout(Duration::from_micros(random.below(90))),
+                        1 if cygnet::current_id().is_none() => block_on(from.changed_async()),
+                        2 => from.wait_for(|value| *value > before),
+                        _ => from.changed(),
+                    };
+                    match seen {
+                        Ok(value) => {
+                            assert!(*value > before, "{value} after {before}");
+                            before = *value;
+                            looks.fetch_add(1, Ordering::Relaxed);
                         }
+                        Err(WaitError::TimedOut) => {}
+                        Err(WaitError::Closed) => return before,
+                        Err(_) => return 0,
                     }
-                })
-            };
-            let tasks = [0, 1, 2, 3, 4, 5].map(|i| rt.spawn(receiver(i)));
-            let threads = [6, 7].map(|i| thread::spawn(receiver(i)));
-            tasks[2].cancel("a part of the storm");
-            rt.block_on(|| (1..=last).for_each(|i| then_give_way(i, || to.send(i))));
-            drop(to);
-            for (i, task) in tasks.into_iter().enumerate() {
-                assert!(task.join().map_or(0, |seen| seen) == last || i == 2);
-            }
-            threads.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), last));
-            assert!(looks.load(Ordering::Relaxed) >= 7);
-            assert_eq!((waiting(&from), rt.metrics().timers()), (0, 0));
-        });
-    }
+                }
+            })
+        };
+        let tasks = [0, 1, 2, 3, 4, 5].map(|i| rt.spawn(receiver(i)));
+        let threads = [6, 7].map(|i| thread::spawn(receiver(i)));
+        tasks[2].cancel("a part of the storm");
+        rt.block_on(|| (1..=last).for_each(|i| then_give_way(i, || to.send(i))));
+        drop(to);
+        for (i, task) in tasks.into_iter().enumerate() {
+            assert!(task.join().map_or(0, |seen| seen) == last || i == 2);
+        }
+        threads.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap(), last));
+        assert!(looks.load(Ordering::Relaxed) >= 7);
+        assert_eq!((waiting(&from), rt.metrics().timers()), (0, 0));
+    });
 }
 
 #[test]
 fn a_receiver_that_sees_a_change_sees_what_was_written_before_it() {
-    with(&[2, 8], |rt| {
+    in_task_with(&[2, 8], |_| {
         for _ in 0..scaled_in_debug(1_000) {
             let data = AtomicUsize::new(0);
             let (to, mut from) = watch(());
             let mut other = from.clone();
-            rt.block_on(|| {
-                scope(|s| {
-                    s.spawn(|| {
-                        from.changed().unwrap();
+            scope(|s| {
+                s.spawn(|| {
+                    from.changed().unwrap();
+                    assert_eq!(data.load(Ordering::Relaxed), 1);
+                });
+                s.spawn(|| {
+                    if other.has_changed() {
                         assert_eq!(data.load(Ordering::Relaxed), 1);
-                    });
-                    s.spawn(|| {
-                        if other.has_changed() {
-                            assert_eq!(data.load(Ordering::Relaxed), 1);
-                        }
-                        other.see();
-                    });
-                    s.spawn(|| {
-                        data.store(1, Ordering::Relaxed);
-                        to.send(());
-                    });
+                    }
+                    other.see();
+                });
+                s.spawn(|| {
+                    data.store(1, Ordering::Relaxed);
+                    to.send(());
                 });
             });
         }
@@ -138,9 +126,9 @@ fn a_broadcast_gives_each_receiver_every_value_or_the_number_missed() {
                                 assert_eq!(value, next, "room for {capacity}");
                                 next += 1;
                             }
-                            Err(BroadcastRecvError::Lagged(missed)) => next += missed as usize,
-                            Err(BroadcastRecvError::TimedOut) => {}
-                            Err(BroadcastRecvError::Closed) => return next,
+                            Err(WaitError::Lagged(missed)) => next += missed as usize,
+                            Err(WaitError::TimedOut) => {}
+                            Err(WaitError::Closed) => return next,
                             Err(_) => return 0,
                         }
                         if random.below(16) == 0 {

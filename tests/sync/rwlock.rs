@@ -1,14 +1,8 @@
 //! `RwLock`: which callers are let in together, in which order, and how a caller is turned away.
 
-use crate::common::{
-    Mutex, own, panic_of, queued, runtime, scaled_in_debug, thread, with_each, within,
-};
-use crate::{MOMENT, block_on, waiting};
-use cygnet::sync::{RwLock, RwLockWriteGuard, WaitError};
-use cygnet::{Runtime, Task, scope, yield_now};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
-use std::time::Duration;
+use crate::common::prelude::*;
+use cygnet::sync::{RwLock, RwLockWriteGuard};
+use std::sync::atomic::AtomicIsize;
 
 type Seen = Arc<Mutex<Vec<(usize, bool)>>>;
 
@@ -32,28 +26,21 @@ fn comes(
 
 #[test]
 fn many_read_and_one_writes() {
-    with_each(|rt| {
+    in_task(|_| {
         let (lock, inside) = (RwLock::new(0), AtomicIsize::new(0));
-        rt.block_on(|| {
-            scope(|s| {
-                for i in 0..100 {
-                    let (lock, inside) = (&lock, &inside);
-                    s.spawn(move || {
-                        if i % 4 == 0 {
-                            let mut value = lock.write().unwrap();
-                            assert_eq!(inside.fetch_sub(1, Ordering::Relaxed), 0);
-                            yield_now().unwrap();
-                            *value += 1;
-                            inside.fetch_add(1, Ordering::Relaxed);
-                        } else {
-                            let _value = lock.read().unwrap();
-                            assert!(inside.fetch_add(1, Ordering::Relaxed) >= 0);
-                            yield_now().unwrap();
-                            inside.fetch_sub(1, Ordering::Relaxed);
-                        }
-                    });
-                }
-            });
+        crowd(100, |i| {
+            if i % 4 == 0 {
+                let mut value = lock.write().unwrap();
+                assert_eq!(inside.fetch_sub(1, Ordering::Relaxed), 0);
+                yield_now().unwrap();
+                *value += 1;
+                inside.fetch_add(1, Ordering::Relaxed);
+            } else {
+                let _value = lock.read().unwrap();
+                assert!(inside.fetch_add(1, Ordering::Relaxed) >= 0);
+                yield_now().unwrap();
+                inside.fetch_sub(1, Ordering::Relaxed);
+            }
         });
         assert_eq!(lock.into_inner(), 25);
     });
@@ -66,18 +53,15 @@ fn waiters_enter_in_order_and_adjacent_readers_enter_together() {
         let seen = Seen::default();
         let held = lock.write().unwrap();
         let kinds = [false, false, true, false, true, true, false];
-        let tasks: Vec<_> = kinds
-            .iter()
-            .enumerate()
-            .map(|(i, &writes)| comes(rt, &lock, i, writes, &seen))
-            .collect();
+        let kinds = kinds.into_iter().enumerate();
+        let tasks = kinds.clone().map(|(i, writes)| comes(rt, &lock, i, writes, &seen));
+        let tasks: Vec<_> = tasks.collect();
         drop(held);
         tasks.into_iter().for_each(|task| assert!(task.join().unwrap()));
         let mut seen = seen.lock().unwrap().clone();
         // The first two are inside at the same time.
         seen[..2].sort_unstable();
-        let expected: Vec<_> = kinds.into_iter().enumerate().collect();
-        assert_eq!(seen, expected);
+        assert_eq!(seen, kinds.collect::<Vec<_>>());
         assert_eq!(*lock.read().unwrap(), 3);
     });
 }
@@ -124,14 +108,11 @@ fn a_downgraded_writer_lets_readers_in_and_no_writer() {
 
 #[test]
 fn a_writer_that_is_refused_by_a_panic_leaves_nothing_behind() {
-    with_each(|rt| {
+    in_task(|_| {
         let lock = RwLock::new(());
         let reads = block_on(lock.read_async());
-        rt.block_on(|| {
-            let refused = panic_of(|| cygnet::no_suspend(|| drop(lock.write())));
-            assert!(refused.contains("no_suspend"), "{refused}");
-            assert!(lock.try_read().is_some(), "as if it had never been called");
-        });
+        panics_with("no_suspend", || cygnet::no_suspend(|| drop(lock.write())));
+        assert!(lock.try_read().is_some(), "as if it had never been called");
         drop(reads);
         assert!(lock.try_write().is_some());
     });
@@ -156,49 +137,45 @@ fn a_writer_that_would_wait_for_itself_panics() {
 /// Tasks, threads and futures, with cancels and limits.
 #[test]
 fn a_storm_of_all_kinds_leaves_the_lock_free_and_the_sums_right() {
-    for workers in [1, 2, 8] {
-        within(|| {
-            let rt = runtime(workers);
-            let (lock, written) = (Arc::new(RwLock::new(0usize)), Arc::new(AtomicUsize::new(0)));
-            let times = scaled_in_debug(2_000);
-            let shared = (Arc::clone(&lock), Arc::clone(&written));
-            let visit = |seed: usize| {
-                own(&shared, move |(lock, written)| {
-                    let write = |value: &mut usize| {
-                        *value += 1;
-                        written.fetch_add(1, Ordering::Relaxed);
-                    };
-                    for i in 0..times {
-                        let limit = Duration::from_micros(((seed + i) % 50) as u64);
-                        match (seed + i) % 5 {
-                            0 => drop(lock.write().map(|mut value| write(&mut value))),
-                            1 => drop(lock.write_timeout(limit).map(|mut value| write(&mut value))),
-                            2 => drop(lock.read_timeout(limit)),
-                            _ => drop(lock.read()),
-                        }
+    with(&[1, 2, 8], |rt| {
+        let (lock, written) = (Arc::new(RwLock::new(0usize)), Count::new());
+        let times = scaled_in_debug(2_000);
+        let visit = |seed: usize| {
+            own(&lock, move |lock| {
+                let write = |value: &mut usize| {
+                    *value += 1;
+                    written.up();
+                };
+                for i in 0..times {
+                    let limit = Duration::from_micros(((seed + i) % 50) as u64);
+                    match (seed + i) % 5 {
+                        0 => drop(lock.write().map(|mut value| write(&mut value))),
+                        1 => drop(lock.write_timeout(limit).map(|mut value| write(&mut value))),
+                        2 => drop(lock.read_timeout(limit)),
+                        _ => drop(lock.read()),
                     }
-                })
-            };
-            let tasks: Vec<_> = (0..16).map(|i| rt.spawn(visit(i))).collect();
-            let threads: Vec<_> = (0..2).map(|i| thread::spawn(visit(50 + i))).collect();
-            let future = thread::spawn(own(&shared, move |(lock, written)| {
-                for _ in 0..times {
-                    block_on(async {
-                        *lock.write_async().await += 1;
-                        written.fetch_add(1, Ordering::Relaxed);
-                        let _both = (lock.read_async().await, lock.try_read());
-                    });
                 }
-            }));
-            for (i, task) in tasks.into_iter().enumerate() {
-                if i % 5 == 0 {
-                    task.cancel("a part of the storm");
-                }
-                let _ = task.join();
+            })
+        };
+        let tasks: Vec<_> = (0..16).map(|i| rt.spawn(visit(i))).collect();
+        let threads: Vec<_> = (0..2).map(|i| thread::spawn(visit(50 + i))).collect();
+        let future = thread::spawn(own(&lock, move |lock| {
+            for _ in 0..times {
+                block_on(async {
+                    *lock.write_async().await += 1;
+                    written.up();
+                    let _both = (lock.read_async().await, lock.try_read());
+                });
             }
-            threads.into_iter().chain([future]).for_each(|thread| thread.join().unwrap());
-            assert_eq!(waiting(&lock), 0);
-            assert_eq!(*lock.try_write().unwrap(), written.load(Ordering::Relaxed));
-        });
-    }
+        }));
+        for (i, task) in tasks.into_iter().enumerate() {
+            if i % 5 == 0 {
+                task.cancel("a part of the storm");
+            }
+            let _ = task.join();
+        }
+        threads.into_iter().chain([future]).for_each(|thread| thread.join().unwrap());
+        assert_eq!(waiting(&lock), 0);
+        assert_eq!(*lock.try_write().unwrap(), written.get());
+    });
 }

@@ -1,16 +1,7 @@
 //! `Semaphore`: order, many permits at once, closing, and limits.
 
-use crate::common::{
-    self, Mutex, own, panic_of, poll_once, scaled_in_debug, waits, with, with_each,
-};
-use crate::{LONG, MOMENT, block_on, waiting};
-use cygnet::sync::{Semaphore, WaitError};
-use cygnet::{Runtime, Task, scope, spawn, yield_now};
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
-use std::time::Duration;
+use crate::common::prelude::*;
+use cygnet::sync::Semaphore;
 
 /// Spawns a task that waits for permits, enters their number and gives them back.
 fn asks(
@@ -27,19 +18,13 @@ fn asks(
 
 #[test]
 fn no_more_callers_are_inside_than_there_are_permits() {
-    with_each(|rt| {
+    in_task(|_| {
         let (semaphore, inside) = (Semaphore::new(3), AtomicUsize::new(0));
-        rt.block_on(|| {
-            scope(|s| {
-                for _ in 0..100 {
-                    s.spawn(|| {
-                        let _permit = semaphore.acquire().unwrap();
-                        assert!(inside.fetch_add(1, Ordering::Relaxed) < 3);
-                        yield_now().unwrap();
-                        inside.fetch_sub(1, Ordering::Relaxed);
-                    });
-                }
-            });
+        crowd(100, |_| {
+            let _permit = semaphore.acquire().unwrap();
+            assert!(inside.fetch_add(1, Ordering::Relaxed) < 3);
+            yield_now().unwrap();
+            inside.fetch_sub(1, Ordering::Relaxed);
         });
         assert_eq!(semaphore.available_permits(), 3);
         assert_eq!(waiting(&semaphore), 0);
@@ -79,8 +64,7 @@ fn a_waiter_that_leaves_the_front_lets_the_next_ones_be_served() {
         last.join().unwrap().unwrap();
         // The waiter leaves by its time limit, or is a future that is dropped.
         let few = {
-            let mut future = pin!(semaphore.acquire_async(3));
-            assert!(poll_once(future.as_mut()).is_pending());
+            let _future = begun(semaphore.acquire_async(3));
             let few = asks(rt, &semaphore, 1, &got);
             let late = semaphore.acquire_timeout(9, MOMENT);
             assert_eq!(late.err(), Some(WaitError::TimedOut));
@@ -94,24 +78,22 @@ fn a_waiter_that_leaves_the_front_lets_the_next_ones_be_served() {
 
 #[test]
 fn a_task_that_is_cancelled_after_its_grant_gives_the_permits_back() {
-    with(&[1], |rt| {
-        rt.block_on(|| {
-            let semaphore = Arc::new(Semaphore::new(2));
-            // One permit stays free until the task that was called takes it; two are handed over.
-            for (permits, free) in [(1, 1), (2, 0)] {
-                let held = semaphore.acquire_many(2).unwrap();
-                let granted = spawn(own(&semaphore, move |semaphore| {
-                    semaphore.acquire_many(permits).map(|_| ())
-                }));
-                common::give_way_until(|| waiting(&semaphore) == 1);
-                drop(held);
-                assert_eq!(waiting(&semaphore), 0, "it is called or served, and has not gone on");
-                assert_eq!(semaphore.available_permits(), 2 * free);
-                granted.cancel("enough");
-                assert!(matches!(granted.join().unwrap(), Err(WaitError::Cancelled(_))));
-                assert_eq!(semaphore.available_permits(), 2);
-            }
-        });
+    in_task_with(&[1], |_| {
+        let semaphore = Arc::new(Semaphore::new(2));
+        // One permit stays free until the task that was called takes it; two are handed over.
+        for (permits, free) in [(1, 1), (2, 0)] {
+            let held = semaphore.acquire_many(2).unwrap();
+            let granted = spawn(own(&semaphore, move |semaphore| {
+                semaphore.acquire_many(permits).map(|_| ())
+            }));
+            common::give_way_until(|| waiting(&semaphore) == 1);
+            drop(held);
+            assert_eq!(waiting(&semaphore), 0, "it is called or served, and has not gone on");
+            assert_eq!(semaphore.available_permits(), 2 * free);
+            granted.cancel("enough");
+            assert!(matches!(granted.join().unwrap(), Err(WaitError::Cancelled(_))));
+            assert_eq!(semaphore.available_permits(), 2);
+        }
     });
 }
 
@@ -122,13 +104,10 @@ fn closing_turns_away_waiters_and_later_callers() {
         let got = Arc::default();
         let out = semaphore.try_acquire().unwrap();
         let tasks: Vec<_> = (1..4).map(|permits| asks(rt, &semaphore, permits, &got)).collect();
-        let mut future = Box::pin(semaphore.acquire_async(1));
-        assert!(poll_once(future.as_mut()).is_pending());
+        let future = begun(semaphore.acquire_async(1));
         semaphore.close();
         semaphore.close();
-        for task in tasks {
-            assert_eq!(task.join().unwrap(), Err(WaitError::Closed));
-        }
+        assert_eq!(join_all(tasks), vec![Err(WaitError::Closed); 3]);
         assert!(matches!(poll_once(future), Poll::Ready(Err(WaitError::Closed))));
         drop(out);
         assert!(semaphore.is_closed());
@@ -167,8 +146,7 @@ fn limits_are_reported_and_no_count_wraps() {
 fn permits_of_a_dropped_future_that_find_no_room_are_lost() {
     let semaphore = Semaphore::new(2);
     let out = semaphore.try_acquire_many(2).unwrap();
-    let mut future = Box::pin(semaphore.acquire_async(2));
-    assert!(poll_once(future.as_mut()).is_pending());
+    let future = begun(semaphore.acquire_async(2));
     drop(out);
     semaphore.add_permits(Semaphore::MAX_PERMITS);
     // As for a permit: there is no room for them.

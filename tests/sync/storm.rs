@@ -1,13 +1,8 @@
 //! Storms: tasks, threads and futures on one primitive, with random time limits and cancels. The
 //! sums agree, no waiter is forgotten, and none is left at the end.
 
-use crate::common::{Random, eventually, own, runtime, scaled_in_debug, thread, within};
-use crate::{block_on, waiting};
-use cygnet::sync::{Condvar, Mutex, WaitError};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Waker};
-use std::time::Duration;
+use crate::common::prelude::*;
+use cygnet::sync::{Condvar, Mutex};
 
 #[derive(Default)]
 struct Shared {
@@ -51,40 +46,37 @@ impl Shared {
 
 #[test]
 fn tasks_threads_and_futures_share_a_mutex() {
-    for workers in [1, 2, 3, 8, 64] {
-        within(|| {
-            let rt = runtime(workers);
-            let shared = Arc::new(Shared::default());
-            let times = scaled_in_debug(4_000);
-            let visit = |seed: usize| {
-                own(&shared, move |shared| shared.visit(&mut Random(seed as u64 * 7919 + 1), times))
-            };
-            let tasks: Vec<_> = (0..24).map(|i| rt.spawn(visit(i))).collect();
-            let threads = [100, 101, 102].map(|i| thread::spawn(visit(i)));
-            let future = move |shared: Arc<Shared>| {
-                for _ in 0..times {
-                    shared.tried.fetch_add(1, Ordering::Relaxed);
-                    block_on(async { shared.use_it(&mut *shared.mutex.lock_async().await) });
-                }
-            };
-            let futures = [(); 3].map(|()| thread::spawn(own(&shared, future)));
-            for (i, task) in tasks.into_iter().enumerate() {
-                if i % 8 == 0 {
-                    task.cancel("a part of the storm");
-                    let _ = task.join();
-                } else {
-                    task.join().unwrap();
-                }
+    with(&[1, 2, 3, 8, 64], |rt| {
+        let shared = Arc::new(Shared::default());
+        let times = scaled_in_debug(4_000);
+        let visit = |seed: usize| {
+            own(&shared, move |shared| shared.visit(&mut Random(seed as u64 * 7919 + 1), times))
+        };
+        let tasks: Vec<_> = (0..24).map(|i| rt.spawn(visit(i))).collect();
+        let threads = [100, 101, 102].map(|i| thread::spawn(visit(i)));
+        let future = move |shared: Arc<Shared>| {
+            for _ in 0..times {
+                shared.tried.fetch_add(1, Ordering::Relaxed);
+                block_on(async { shared.use_it(&mut *shared.mutex.lock_async().await) });
             }
-            threads.into_iter().chain(futures).for_each(|thread| thread.join().unwrap());
-            assert_eq!(waiting(&shared.mutex), 0);
-            assert!(!shared.mutex.is_locked());
-            let granted = shared.granted.load(Ordering::Relaxed);
-            assert_eq!(*shared.mutex.lock().unwrap(), granted);
-            assert!(granted <= shared.tried.load(Ordering::Relaxed));
-            assert_eq!(rt.metrics().timers(), 0);
-        });
-    }
+        };
+        let futures = [(); 3].map(|()| thread::spawn(own(&shared, future)));
+        for (i, task) in tasks.into_iter().enumerate() {
+            if i % 8 == 0 {
+                task.cancel("a part of the storm");
+                let _ = task.join();
+            } else {
+                task.join().unwrap();
+            }
+        }
+        threads.into_iter().chain(futures).for_each(|thread| thread.join().unwrap());
+        assert_eq!(waiting(&shared.mutex), 0);
+        assert!(!shared.mutex.is_locked());
+        let granted = shared.granted.load(Ordering::Relaxed);
+        assert_eq!(*shared.mutex.lock().unwrap(), granted);
+        assert!(granted <= shared.tried.load(Ordering::Relaxed));
+        assert_eq!(rt.metrics().timers(), 0);
+    });
 }
 
 /// Each item is notified to one taker. Takers have any limit, are cancelled, or are futures that

@@ -1,14 +1,7 @@
 //! `watch`: the last value, what each receiver has seen of it, and the wait for the next one.
 
-use crate::common::{
-    Drops, own, panic_of, queued, scaled_in_debug, thread, with, with_each, within,
-};
-use crate::{LONG, MOMENT, block_on, until_waiting};
-use cygnet::sync::{WaitError, WatchReceiver, WatchSender, watch};
-use cygnet::{Runtime, Task, cancel_handle, scope, spawn, timeout};
-use std::cell::Cell;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::common::prelude::*;
+use cygnet::sync::{WatchReceiver, WatchSender, watch};
 
 /// Spawns a task that waits for a change, in the queue when this returns.
 fn waits(rt: &Runtime, to: &WatchSender<usize>) -> Task<Result<Arc<usize>, WaitError>> {
@@ -41,28 +34,6 @@ fn a_slow_receiver_sees_only_the_latest_value() {
     (1..=10).for_each(|i| to.send(i));
     assert_eq!(from.changed(), Ok(Arc::new(10)));
     assert_eq!(from.changed_timeout(Duration::ZERO), Err(WaitError::TimedOut));
-}
-
-#[test]
-fn threads_alone_watch_and_wait() {
-    within(|| {
-        let (to, mut from) = watch(String::new());
-        thread::scope(|s| {
-            let other = s.spawn(move || {
-                let first = from.changed_timeout(LONG).unwrap();
-                let long = from.wait_for(|text| text.len() > 3).unwrap();
-                (first.len(), long.len(), from.changed())
-            });
-            until_waiting(&to, 1);
-            to.send(String::from("abc"));
-            until_waiting(&to, 1);
-            to.send_modify(|text| text.push('d'));
-            // The other thread has seen it when it waits for the end.
-            until_waiting(&to, 1);
-            drop(to);
-            assert_eq!(other.join().unwrap(), (3, 4, Err(WaitError::Closed)));
-        });
-    });
 }
 
 #[test]
@@ -102,19 +73,17 @@ fn a_value_is_kept_without_receivers_and_a_new_one_has_seen_it() {
 
 #[test]
 fn a_snapshot_stays_as_it_is_and_blocks_no_sender() {
-    with(&[1, 2], |rt| {
+    in_task_with(&[1, 2], |_| {
         let (to, mut from) = watch(vec![1]);
-        rt.block_on(|| {
-            let kept = from.latest();
-            from.with(|inside| {
-                to.send(vec![2]);
-                // The closure may suspend.
-                let task = spawn(own(&to, |to| to.send_modify(|values| values.push(3))));
-                task.join().unwrap();
-                assert_eq!(*inside, [1]);
-            });
-            assert_eq!((&kept[..], &from.changed().unwrap()[..]), (&[1][..], &[2, 3][..]));
+        let kept = from.latest();
+        from.with(|inside| {
+            to.send(vec![2]);
+            // The closure may suspend.
+            let task = spawn(own(&to, |to| to.send_modify(|values| values.push(3))));
+            task.join().unwrap();
+            assert_eq!(*inside, [1]);
         });
+        assert_eq!((&kept[..], &from.changed().unwrap()[..]), (&[1][..], &[2, 3][..]));
     });
 }
 
@@ -209,10 +178,8 @@ fn a_modifying_closure_that_sends_itself_is_a_panic() {
                 *value = 1;
             })
         };
-        let said = panic_of(twice);
-        assert!(said.contains("has sent to its own watch"), "{said}");
-        let said = panic_of(|| rt.block_on(twice));
-        assert!(said.contains("has sent to its own watch"), "{said}");
+        panics_with("has sent to its own watch", twice);
+        panics_with("has sent to its own watch", || rt.block_on(twice));
         assert_eq!(from.get(), 5);
         to.send_modify(|value| *value += 1);
         assert_eq!(from.get(), 6);
@@ -221,16 +188,10 @@ fn a_modifying_closure_that_sends_itself_is_a_panic() {
 
 #[test]
 fn concurrent_modifications_lose_nothing() {
-    with(&[1, 2, 8], |rt| {
+    in_task_with(&[1, 2, 8], |_| {
         let (to, from) = watch(0);
         let each = scaled_in_debug(1_000);
-        rt.block_on(|| {
-            scope(|s| {
-                for _ in 0..6 {
-                    s.spawn(|| (0..each).for_each(|_| to.send_modify(|value| *value += 1)));
-                }
-            });
-        });
+        crowd(6, |_| (0..each).for_each(|_| to.send_modify(|value| *value += 1)));
         assert_eq!(from.get(), 6 * each);
     });
 }
@@ -298,10 +259,8 @@ fn a_modifying_closure_cannot_suspend_a_bare_coroutine() {
             *value += 1;
         });
     });
-    let said = panic_of(|| body.resume(()));
-    assert!(
-        said.contains("Yielder::suspend was called inside a call that must return first"),
-        "{said}"
-    );
+    panics_with("Yielder::suspend was called inside a call that must return first", || {
+        body.resume(())
+    });
     assert_eq!(receiver.get(), 0);
 }

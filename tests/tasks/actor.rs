@@ -1,23 +1,10 @@
 //! Actors: state owned by one task, and answers that come or are an error.
 
-use crate::common::mpsc::channel;
-use crate::common::{
-    self, Count, Drops, Flag, Mutex, eventually, in_task, in_task_and_many, in_task_with, join_all,
-    panic_of, parks, payload_of, runtime, scaled_in_debug, with_each, with_each_and_many, with_own,
-    within, yields,
-};
-use cygnet::{
-    CallError, JoinError, Task, TaskActor, TaskLocal, cancel_handle, park, scope, sleep, spawn,
-    timeout, yield_now,
-};
-use std::panic::resume_unwind;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::common::prelude::*;
 
 /// A task that asks for the number of an actor.
 fn asks(actor: &TaskActor<i32>) -> Task<Result<i32, CallError>> {
-    let actor = actor.clone();
-    spawn(move || actor.call(|n| *n))
+    spawn(own(actor, |actor| actor.call(|n| *n)))
 }
 
 /// Sends a message, and waits until it has begun.
@@ -38,16 +25,14 @@ fn messages_run_one_after_the_other_in_the_order_of_the_sender() {
         let (actor, body) = TaskActor::new(Vec::new());
         let owner = rt.spawn(|| body.run());
         let threads = [0, 1, 2].map(|sender| {
-            let actor = actor.clone();
-            common::thread::spawn(move || {
+            common::thread::spawn(own(&actor, move |actor| {
                 for i in 0..n {
                     actor.send(move |seen: &mut Vec<_>| seen.push((sender, i))).unwrap();
                 }
-            })
+            }))
         });
         let tasks = [3, 4].map(|sender| {
-            let actor = actor.clone();
-            rt.spawn(move || {
+            rt.spawn(own(&actor, move |actor| {
                 for i in 0..n {
                     let count = actor.call(move |seen: &mut Vec<_>| {
                         seen.push((sender, i));
@@ -55,7 +40,7 @@ fn messages_run_one_after_the_other_in_the_order_of_the_sender() {
                     });
                     assert!(count.unwrap() > i);
                 }
-            })
+            }))
         });
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         join_all(tasks);
@@ -72,7 +57,7 @@ fn messages_run_one_after_the_other_in_the_order_of_the_sender() {
 #[test]
 fn a_message_may_wait_and_the_others_wait_behind_it() {
     in_task(|_| {
-        let (actor, owner) = TaskActor::spawn(0);
+        let (actor, owner) = TaskActor::start(0);
         let waits = |n: &mut i32| {
             sleep(Duration::from_millis(2)).unwrap();
             yields(10);
@@ -104,7 +89,7 @@ fn a_thread_gets_its_answer_too() {
 #[test]
 fn stopping_runs_what_was_sent_before() {
     in_task(|_| {
-        let (actor, owner) = TaskActor::spawn(0);
+        let (actor, owner) = TaskActor::start(0);
         (0..10).for_each(|_| actor.send(|n| *n += 1).unwrap());
         actor.stop();
         let refused = actor.send(|n| *n += 1).unwrap_err();
@@ -119,7 +104,7 @@ fn stopping_runs_what_was_sent_before() {
 fn a_cancel_gives_the_callers_an_error_and_the_state_back() {
     in_task(|_| {
         let drops = Drops::new();
-        let (actor, owner) = TaskActor::spawn(0);
+        let (actor, owner) = TaskActor::start(0);
         begin(&actor, |n| {
             assert!(park().is_err());
             *n = 7;
@@ -138,17 +123,16 @@ fn a_cancel_gives_the_callers_an_error_and_the_state_back() {
 #[test]
 fn a_message_that_panics_ends_the_actor_and_all_its_calls() {
     in_task(|_| {
-        let (actor, owner) = TaskActor::spawn(0);
+        let (actor, owner) = TaskActor::start(0);
         let results = join_all((0..5).map(|i| {
-            let actor = actor.clone();
-            spawn(move || {
+            spawn(own(&actor, move |actor| {
                 actor.call(move |n| {
                     if i == 2 {
                         resume_unwind(Box::new("on purpose"));
                     }
                     *n += 1;
                 })
-            })
+            }))
         }));
         assert_eq!(results[2], Err(CallError::Ended));
         assert!(owner.join().unwrap_err().is_panic());
@@ -159,12 +143,10 @@ fn a_message_that_panics_ends_the_actor_and_all_its_calls() {
 #[test]
 fn dropping_the_task_or_never_running_it_is_an_error_for_callers() {
     in_task(|_| {
-        let (actor, owner) = TaskActor::spawn(0);
+        let (actor, owner) = TaskActor::start(0);
         drop(owner);
         // If it has begun, it may have taken a message before it sees that it is cancelled.
-        while actor.call(|n| *n) == Ok(0) {
-            yield_now().unwrap();
-        }
+        give_way_until(|| actor.call(|n| *n) != Ok(0));
         assert_eq!(actor.call(|n| *n), Err(CallError::Ended));
 
         let (actor, body) = TaskActor::new(0);
@@ -175,7 +157,7 @@ fn dropping_the_task_or_never_running_it_is_an_error_for_callers() {
         // In a scope that is cancelled it never starts.
         scope(|s| {
             s.cancel("too late");
-            let (actor, owner) = TaskActor::spawn(0);
+            let (actor, owner) = TaskActor::start(0);
             let refused = owner.join();
             assert!(matches!(refused, Err(JoinError::NotStarted(_) | JoinError::Cancelled(_))));
             assert!(actor.call(|n| *n).is_err());
@@ -187,7 +169,7 @@ fn dropping_the_task_or_never_running_it_is_an_error_for_callers() {
 fn a_caller_that_is_cancelled_leaves_and_its_message_is_not_run() {
     in_task(|_| {
         let open = Flag::new();
-        let (actor, owner) = TaskActor::spawn(0);
+        let (actor, owner) = TaskActor::start(0);
         begin(&actor, move |_| open.wait());
         let late = timeout(Duration::from_millis(2), || actor.call(|n| *n += 1));
         assert!(matches!(late.unwrap_err().into_inner(), Err(CallError::Cancelled(_))));
@@ -209,7 +191,7 @@ fn a_caller_that_is_cancelled_leaves_and_its_message_is_not_run() {
 fn an_answer_that_comes_while_its_caller_is_cancelled_is_not_lost() {
     in_task_with(&[1], |_| {
         let calls = || {
-            let (actor, owner) = TaskActor::spawn(6);
+            let (actor, owner) = TaskActor::start(6);
             let caller = cancel_handle();
             let answer = actor.call(move |n| {
                 caller.cancel("enough");
@@ -225,7 +207,7 @@ fn an_answer_that_comes_while_its_caller_is_cancelled_is_not_lost() {
 #[test]
 fn a_message_may_not_call_its_own_actor_and_may_drop_the_last_address() {
     in_task(|_| {
-        let (actor, owner) = TaskActor::spawn(1);
+        let (actor, owner) = TaskActor::start(1);
         let same = actor.clone();
         let result = actor.call(move |_| same.call(|n| *n));
         assert_eq!(result.unwrap(), Err(CallError::OwnCall));
@@ -254,13 +236,7 @@ fn a_permit_for_a_message_is_not_taken_by_the_mailbox_for_good() {
                 *n += 1;
             };
             actor.send(waits).unwrap();
-            let unparker = loop {
-                match given.try_recv() {
-                    Ok(unparker) => break unparker,
-                    Err(_) => yield_now().unwrap(),
-                }
-            };
-            unparker.unpark();
+            received(&given).unpark();
             actor.call(|_| ()).unwrap();
         }
         actor.stop();
@@ -314,6 +290,38 @@ fn a_state_whose_destructor_calls_its_own_actor_gets_an_error() {
 }
 
 #[test]
+fn an_actor_whose_message_panics_is_stopped_before_its_state_is_dropped() {
+    /// Tells whether its actor is stopped when it is dropped.
+    struct Tells(Option<(TaskActor<Tells>, common::mpsc::Sender<bool>)>);
+    impl Drop for Tells {
+        fn drop(&mut self) {
+            if let Some((actor, tell)) = self.0.take() {
+                tell.send(actor.is_stopped()).unwrap();
+            }
+        }
+    }
+    for moves in [false, true] {
+        in_task(|_| {
+            let (actor, owner) = if moves {
+                TaskActor::start(Tells(None))
+            } else {
+                let (actor, body) = TaskActor::new(Tells(None));
+                (actor, spawn(move || body.run()))
+            };
+            let (tell, told) = channel();
+            let address = actor.clone();
+            let panics = move |state: &mut Tells| {
+                state.0 = Some((address, tell));
+                resume_unwind(Box::new("on purpose"));
+            };
+            assert!(actor.send(panics).is_ok());
+            assert!(owner.join().is_err_and(|error| error.is_panic()));
+            assert!(told.try_recv().unwrap(), "the state is dropped first");
+        });
+    }
+}
+
+#[test]
 fn the_end_of_the_runtime_ends_the_actor_and_its_callers() {
     with_own(|rt| {
         let (actor, body) = TaskActor::new(7);
@@ -337,7 +345,7 @@ fn calls_cancels_stops_and_panics_race() {
             let answered = Count::new();
             let ended = payload_of(|| {
                 scope(|s| {
-                    let (actor, owner) = TaskActor::spawn(drops.guard());
+                    let (actor, owner) = TaskActor::start(drops.guard());
                     for i in 0..6 {
                         let (actor, value) = (actor.clone(), drops.guard());
                         s.spawn(move || {
@@ -378,7 +386,7 @@ fn calls_cancels_stops_and_panics_race() {
 #[test]
 fn the_next_message_runs_on_a_worker_that_is_free() {
     in_task_with(&[2, 3, 8], |_| {
-        let (actor, owner) = TaskActor::spawn(0);
+        let (actor, owner) = TaskActor::start(0);
         for _ in 0..scaled_in_debug(100) {
             assert!(actor.call(|n| *n += 1).is_ok());
             let (called, address) = (Flag::new(), actor.clone());
@@ -399,7 +407,7 @@ fn messages_see_the_bindings_of_the_task_that_has_spawned_the_actor() {
     static NAME: TaskLocal<&str> = TaskLocal::new();
     in_task(|_| {
         let see = |_: &mut ()| NAME.with(|name| name.copied());
-        let (actor, owner) = NAME.scope("outer", || TaskActor::spawn(()));
+        let (actor, owner) = NAME.scope("outer", || TaskActor::start(()));
         assert_eq!(actor.call(see).unwrap(), Some("outer"));
         let address = actor.clone();
         let inner = NAME.scope("inner", || spawn(move || address.call(see).unwrap()));
@@ -409,9 +417,66 @@ fn messages_see_the_bindings_of_the_task_that_has_spawned_the_actor() {
     });
 }
 
+/// A message keeps something of its task, and the next message uses that. Returns what this and a
+/// third message see of it.
+fn seen_of<K: Send + 'static>(keep: fn() -> K, apply: fn(K), sees: fn() -> bool) -> Vec<bool> {
+    let (actor, owner) = TaskActor::start(Vec::new());
+    let (give, given) = channel();
+    actor.send(move |_| give.send(keep()).unwrap()).unwrap();
+    let applies = move |seen: &mut Vec<_>| {
+        apply(received(&given));
+        seen.push(sees());
+    };
+    assert!(actor.send(applies).is_ok());
+    actor.send(move |seen| seen.push(sees())).unwrap();
+    actor.stop();
+    owner.join().unwrap()
+}
+
 #[test]
-fn outside_a_task_an_actor_says_what_to_do() {
-    let (_actor, body) = TaskActor::new(0);
-    let text = panic_of(move || body.run());
-    assert!(text.contains("outside a task"), "{text}");
+fn a_late_cancel_of_a_message_reaches_no_other_message_and_does_not_end_the_actor() {
+    in_task(|_| {
+        let by_handle = seen_of(cancel_handle, |handle| handle.cancel("late"), is_cancelled);
+        assert_eq!(by_handle, [false, false]);
+        let by_lease = seen_of(cygnet::lease, |lease| lease.cancel("late"), is_cancelled);
+        assert_eq!(by_lease, [false, false]);
+        let own = seen_of(|| cancel_handle().cancel("enough"), |()| (), is_cancelled);
+        assert_eq!(own, [false, false]);
+    });
+}
+
+#[test]
+fn a_late_unpark_of_a_message_ends_no_park_of_another_message() {
+    in_task(|_| {
+        let parks = || timeout(Duration::from_millis(2), park).is_ok();
+        let late = seen_of(cygnet::unparker, |unparker| unparker.unpark(), parks);
+        assert_eq!(late, [false, false]);
+        let own = seen_of(|| cygnet::unparker().unpark(), |()| (), parks);
+        assert_eq!(own, [false, false]);
+    });
+}
+
+#[test]
+fn messages_that_give_no_handle_away_share_a_task() {
+    in_task_with(&[1], |_| {
+        let (actor, owner) = TaskActor::start(Vec::new());
+        let tell = |seen: &mut Vec<_>| seen.push(current_id());
+        (0..10).for_each(|_| assert!(actor.send(tell).is_ok()));
+        actor.stop();
+        let seen = owner.join().unwrap();
+        assert_eq!(seen, vec![seen[0]; 10]);
+    });
+}
+
+#[test]
+fn a_hook_of_a_message_is_not_told_of_the_cancel_of_another_message() {
+    in_task(|_| {
+        let told = Flag::new();
+        let (actor, owner) = TaskActor::start(Vec::new());
+        actor.send(move |hooks| hooks.push(on_cancel(move |_| told.set()))).unwrap();
+        actor.send(|_: &mut Vec<_>| cancel_handle().cancel("enough")).unwrap();
+        actor.stop();
+        drop(owner.join().unwrap());
+        assert!(!told.get());
+    });
 }

@@ -1,10 +1,6 @@
 //! The way in: `block_on` from a thread, from a task of the same runtime, and from one of another.
 
-use crate::common::mpsc::channel;
-use crate::common::{
-    self, Count, give_way_until, parks, scaled, text, with_each, with_each_and_many, yields,
-};
-use cygnet::{blocking, spawn, yield_now};
+use crate::common::prelude::*;
 
 // --- from a thread -------------------------------------------------------------------------------
 

@@ -1,9 +1,8 @@
 //! A child that its parent's join calls on the parent's own stack: a cancel of the parent reaches
 //! it.
 
-use crate::common::mpsc::{Sender, channel};
-use crate::common::{self, Count, Flag, eventually, parks, with, with_each};
-use cygnet::{JoinError, Runtime, park, scope, spawn, task, yield_now};
+use crate::common::mpsc::Sender;
+use crate::common::prelude::*;
 
 /// Calls itself in place `depth` times, and then `f`.
 fn nested(depth: usize, f: impl FnOnce() + Send + 'static) {
@@ -96,21 +95,19 @@ fn a_cancel_at_any_moment_reaches_the_child() {
 
 #[test]
 fn a_child_that_waits_again_and_again_is_linked_once_and_forgotten_at_its_end() {
-    with_each(|rt| {
+    in_task(|_| {
         let rounds = Count::new();
-        rt.block_on(move || {
-            for _ in 0..100 {
-                nested(3, move || {
-                    for _ in 0..10 {
-                        let me = cygnet::unparker();
-                        let waker = spawn(move || me.unpark());
-                        park().unwrap();
-                        waker.join().unwrap();
-                        rounds.up();
-                    }
-                });
-            }
-        });
+        for _ in 0..100 {
+            nested(3, move || {
+                for _ in 0..10 {
+                    let me = cygnet::unparker();
+                    let waker = spawn(move || me.unpark());
+                    park().unwrap();
+                    waker.join().unwrap();
+                    rounds.up();
+                }
+            });
+        }
         assert_eq!(rounds.get(), 1_000);
     });
 }

@@ -1,10 +1,7 @@
 //! Chains and crowds of tasks as deep and as many as memory allows: nothing recurses.
 
-use crate::common::{
-    Count, Drops, Mutex, eventually, in_task_with, scaled, scaled_in_debug, with, with_each,
-};
-use cygnet::{park, spawn, unparker, yield_now};
-use std::sync::Arc;
+use crate::common::mpsc::Sender;
+use crate::common::prelude::*;
 
 #[test]
 fn a_chain_of_spawn_and_join_may_be_100_000_deep_and_20_000_if_it_yields() {
@@ -23,6 +20,7 @@ fn a_chain_of_spawn_and_join_may_be_100_000_deep_and_20_000_if_it_yields() {
     }
 }
 
+/// T23, T32.
 #[test]
 fn a_chain_of_a_million_detached_parents_and_children_ends() {
     fn descend(n: usize, ends: Count) {
@@ -39,6 +37,7 @@ fn a_chain_of_a_million_detached_parents_and_children_ends() {
     });
 }
 
+/// T1.
 #[test]
 fn a_million_detached_children_of_one_parent_end_before_it() {
     let many = scaled_in_debug(1_000_000);
@@ -49,6 +48,7 @@ fn a_million_detached_children_of_one_parent_end_before_it() {
     });
 }
 
+/// T32.
 #[test]
 fn a_chain_of_tasks_that_own_handles_is_released_without_recursion() {
     // Each task owns the one before. None has started when the last is dropped, whose end drops the
@@ -59,8 +59,7 @@ fn a_chain_of_tasks_that_own_handles_is_released_without_recursion() {
         rt.block_on(|| {
             let mut last = spawn(|| ());
             for _ in 0..long {
-                let guard = drops.guard();
-                last = spawn(move || drop((last, guard)));
+                last = spawn(drops.around(move || drop(last)));
             }
             drop(last);
         });
@@ -70,9 +69,9 @@ fn a_chain_of_tasks_that_own_handles_is_released_without_recursion() {
 
 #[test]
 fn a_deep_chain_of_parked_parents_wakes_and_ends() {
-    fn descend(n: usize, bottom: Arc<Mutex<Option<cygnet::Unparker>>>) -> usize {
+    fn descend(n: usize, bottom: Sender<Unparker>) -> usize {
         if n == 0 {
-            *bottom.lock().unwrap() = Some(unparker());
+            bottom.send(unparker()).unwrap();
             park().unwrap();
             return 0;
         }
@@ -83,12 +82,11 @@ fn a_deep_chain_of_parked_parents_wakes_and_ends() {
     }
     let deep = scaled(5_000);
     with_each(|rt| {
-        let bottom = Arc::new(Mutex::new(None));
-        let deepest = bottom.clone();
-        let task = rt.spawn(move || descend(deep, deepest));
-        eventually("the deepest task has parked", || bottom.lock().unwrap().is_some());
+        let (tell, told) = channel();
+        let task = rt.spawn(move || descend(deep, tell));
+        let deepest = told.recv().unwrap();
         assert!(!task.is_finished());
-        bottom.lock().unwrap().take().unwrap().unpark();
+        deepest.unpark();
         assert_eq!(task.join().unwrap(), deep);
     });
 }

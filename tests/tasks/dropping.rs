@@ -1,12 +1,7 @@
 //! Handles that are dropped: a task that has not started never does, and the waits of a task that
 //! has started tell it.
 
-use crate::common::mpsc::channel;
-use crate::common::{
-    self, Count, Drops, Flag, Mutex, eventually, give_way_until, in_task, in_task_with, with,
-};
-use cygnet::{park, spawn, unparker, yield_now};
-use std::sync::Arc;
+use crate::common::prelude::*;
 
 #[test]
 fn dropping_a_task_before_its_start_prevents_the_start_and_drops_its_captures() {
@@ -14,13 +9,7 @@ fn dropping_a_task_before_its_start_prevents_the_start_and_drops_its_captures() 
     with(&[1], |rt| {
         let (drops, starts) = (Drops::new(), Count::new());
         rt.block_on(|| {
-            for _ in 0..100 {
-                let guard = drops.guard();
-                drop(spawn(move || {
-                    starts.up();
-                    drop(guard);
-                }));
-            }
+            (0..100).for_each(|_| drop(spawn(drops.around(move || starts.up()))));
             yield_now().unwrap();
         });
         assert_eq!((starts.get(), drops.count()), (0, 100));
@@ -38,13 +27,7 @@ fn dropping_a_task_that_was_spawned_from_outside_prevents_its_start() {
             gate.recv().unwrap();
         });
         runs.recv().unwrap();
-        for _ in 0..100 {
-            let guard = drops.guard();
-            drop(rt.spawn(move || {
-                starts.up();
-                drop(guard);
-            }));
-        }
+        (0..100).for_each(|_| drop(rt.spawn(drops.around(move || starts.up()))));
         open.send(()).unwrap();
         busy.join().unwrap();
         rt.block_on(|| ());
@@ -56,25 +39,23 @@ fn dropping_a_task_that_was_spawned_from_outside_prevents_its_start() {
 /// Spawns a child that calls `wait` as soon as its handle has been dropped. Returns the result of
 /// `wait`.
 fn after_the_drop<R: Send + 'static>(wait: impl FnOnce() -> R + Send + 'static) -> R {
-    let result = Arc::new(Mutex::new(None));
-    let dropped = Flag::new();
-    let started = Flag::new();
-    let place = result.clone();
+    let (tell, told) = channel();
+    let (dropped, started) = (Flag::new(), Flag::new());
     let child = spawn(move || {
         started.set();
         while !dropped.get() {
             // The yield of a cancelled task is an error.
             let _ = yield_now();
         }
-        *place.lock().unwrap() = Some(wait());
+        tell.send(wait()).unwrap();
     });
     started.wait();
     drop(child);
     dropped.set();
-    give_way_until(|| result.lock().unwrap().is_some());
-    result.lock().unwrap().take().unwrap()
+    received(&told)
 }
 
+/// C18, C20.
 #[test]
 fn dropping_a_task_after_its_start_is_seen_by_every_wait_of_it() {
     in_task(|_| {
@@ -90,34 +71,5 @@ fn dropping_a_task_after_its_start_is_seen_by_every_wait_of_it() {
             (park().is_err(), park().is_err())
         };
         assert_eq!(after_the_drop(park_with_permit), (true, true));
-    });
-}
-
-#[test]
-fn dropping_a_task_wakes_it_out_of_its_park() {
-    in_task(|rt| {
-        let woken = Flag::new();
-        let before = common::parks(rt);
-        let parked = spawn(move || woken.put(park().is_err()));
-        give_way_until(|| common::parks(rt) > before);
-        drop(parked);
-        woken.wait();
-    });
-}
-
-#[test]
-fn a_cancelled_task_that_goes_on_calling_waits_does_not_keep_its_worker_from_others() {
-    in_task_with(&[1], |_| {
-        let (started, stop) = (Flag::new(), Flag::new());
-        let stubborn = spawn(move || {
-            started.set();
-            while !stop.get() {
-                let _ = park();
-            }
-        });
-        started.wait();
-        drop(stubborn);
-        assert_eq!(spawn(|| 3).join().unwrap(), 3);
-        stop.set();
     });
 }

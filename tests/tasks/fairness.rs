@@ -1,15 +1,7 @@
 //! No task waits for ever: neither a woken task behind endless spawns, nor a fresh one behind
 //! endless yields, nor an injected one behind either.
 
-use crate::common::mpsc::channel;
-use crate::common::{
-    self, Count, Flag, MANY, WORKERS, compute, eventually, in_task_with, join_all, scaled, with,
-    with_each, with_each_and_many, within, yields,
-};
-use cygnet::{
-    Runtime, Unparker, YieldTo, park, scope, spawn, spawn_local, spawn_migratable, spawn_unscoped,
-    task, unparker, yield_now, yield_to,
-};
+use crate::common::prelude::*;
 
 type Flood = (&'static str, fn(Flag));
 
@@ -43,19 +35,18 @@ const FLOODS: [Flood; 4] = [
 /// thread.
 fn flooded(rt: &Runtime, flood: fn(Flag), meanwhile: impl FnOnce()) {
     let stop = Flag::new();
-    let started = Count::new();
-    let floods: Vec<_> = (0..rt.workers() + 1)
-        .map(|_| {
-            rt.spawn(move || {
-                started.up();
-                flood(stop);
-            })
-        })
-        .collect();
+    let (floods, started) = floods(rt, rt.workers() + 1, flood, stop);
     eventually("the floods have started", || started.get() > rt.workers());
     meanwhile();
     stop.set();
     join_all(floods);
+}
+
+/// Spawns `count` tasks that flood, and counts those that have started.
+fn floods(rt: &Runtime, count: usize, flood: fn(Flag), stop: Flag) -> (Vec<Task<()>>, Count) {
+    let started = Count::new();
+    let spawned = (0..count).map(|_| rt.spawn(move || (started.up(), flood(stop)).1));
+    (spawned.collect(), started)
 }
 
 /// How often a task gets its turn in each flood.
@@ -118,7 +109,7 @@ fn a_local_and_a_migratable_child_are_started_in_every_flood() {
             let start = move || started.up();
             spawn_local(start).detach();
             // SAFETY: it holds a counter.
-            unsafe { spawn_migratable(start) }.detach();
+            unsafe { task().migratable() }.spawn(start).detach();
             task().stack_size(1 << 20).unwrap().spawn(start).detach();
             started.wait(3);
         });
@@ -161,15 +152,8 @@ fn tasks_that_were_injected_together_all_start_although_each_floods() {
                 .detach();
             }
             eventually("all are busy", || busy.get() == rt.workers());
-            let (started, stop) = (Count::new(), Flag::new());
-            let floods: Vec<_> = (0..4 * rt.workers())
-                .map(|_| {
-                    rt.spawn(move || {
-                        started.up();
-                        flood(stop);
-                    })
-                })
-                .collect();
+            let stop = Flag::new();
+            let (floods, started) = floods(rt, 4 * rt.workers(), flood, stop);
             open.set();
             eventually(&format!("all start, flood: {name}"), || started.get() == floods.len());
             stop.set();

@@ -2,38 +2,30 @@
 //! `no_suspend`. They end whatever their children need, and however many other scopes are in the
 //! same position.
 
-use crate::common::{self, Barrier, Count, in_task, runtime, scaled, with_each, within};
+use crate::common::prelude::*;
 use cygnet::coroutine::Coroutine;
-use cygnet::{no_suspend, scope, spawn_local, task, yield_now};
 use std::hint::black_box;
-use std::panic::resume_unwind;
 
 const LARGE: usize = if common::SANITIZED { 8 << 20 } else { 1 << 20 };
 
 /// Opens a scope when it is dropped, in which a task counts itself.
-struct Late(Count);
-
-impl Drop for Late {
-    fn drop(&mut self) {
-        scope(|s| drop(s.spawn(|| self.0.up())));
-    }
+fn late(count: Count) -> OnDrop<impl FnMut()> {
+    OnDrop(move || scope(|s| drop(s.spawn(|| count.up()))))
 }
 
 #[test]
 fn a_child_has_the_stack_that_it_asked_for() {
-    with_each(|rt| {
+    in_task(|_| {
         let deep = || {
             let room = black_box([1u8; LARGE / 4]);
             usize::from(room[LARGE / 8])
         };
         let sum = Count::new();
-        rt.block_on(|| {
-            no_suspend(|| {
-                scope(|s| {
-                    for _ in 0..3 {
-                        s.spawn_with(task().stack_size(LARGE).unwrap(), || sum.add(deep()));
-                    }
-                })
+        no_suspend(|| {
+            scope(|s| {
+                for _ in 0..3 {
+                    task().stack_size(LARGE).unwrap().spawn_in(s, || sum.add(deep()));
+                }
             })
         });
         assert_eq!(sum.get(), 3);
@@ -43,15 +35,12 @@ fn a_child_has_the_stack_that_it_asked_for() {
 #[test]
 fn a_local_child_is_called_whatever_it_needs() {
     in_task(|_| {
-        let count = std::rc::Rc::new(std::cell::Cell::new(0));
+        let count = Rc::new(Cell::new(0));
         no_suspend(|| {
             scope(|_| {
-                let counts = || {
-                    let count = count.clone();
-                    move || count.set(count.get() + 1)
-                };
+                let counts = || own(&count, move |count| count.set(count.get() + 1));
                 for size in [16 << 10, LARGE] {
-                    task().stack_size(size).unwrap().spawn_local(counts()).detach();
+                    task().stack_size(size).unwrap().spawn_in(ThisWorker, counts()).detach();
                 }
                 spawn_local(counts()).detach();
             })
@@ -68,8 +57,8 @@ fn a_child_on_a_stack_of_its_own_may_panic_and_hold_again() {
             .try_block_on(|| {
                 no_suspend(|| {
                     scope(|s| {
-                        s.spawn_with(task().stack_size(LARGE).unwrap(), || {
-                            let _late = Late(counted);
+                        task().stack_size(LARGE).unwrap().spawn_in(s, || {
+                            let _late = late(counted);
                             resume_unwind(Box::new("the child"));
                         });
                     })
@@ -83,44 +72,40 @@ fn a_child_on_a_stack_of_its_own_may_panic_and_hold_again() {
 
 #[test]
 fn workers_that_are_all_held_end_for_all_that_their_children_need_stacks() {
-    within(|| {
-        for workers in [2, 3, 8] {
-            let (rt, barrier) = (runtime(workers), Barrier::new(workers));
-            let held = || {
-                no_suspend(|| {
-                    scope(|s| {
-                        barrier.wait();
-                        s.spawn_with(task().stack_size(LARGE).unwrap(), || ());
-                        barrier.wait();
-                    })
+    within_each([2, 3, 8], |workers| {
+        let (rt, barrier) = (runtime(workers), Barrier::new(workers));
+        let held = || {
+            no_suspend(|| {
+                scope(|s| {
+                    barrier.wait();
+                    task().stack_size(LARGE).unwrap().spawn_in(s, || ());
+                    barrier.wait();
                 })
-            };
-            rt.block_on(|| scope(|s| (0..workers).for_each(|_| drop(s.spawn(held)))));
-        }
+            })
+        };
+        rt.block_on(|| scope(|s| (0..workers).for_each(|_| drop(s.spawn(held)))));
     });
 }
 
 #[test]
 fn workers_that_are_all_held_in_bare_coroutines_end() {
-    within(|| {
-        for workers in [1, 2, 8] {
-            let (rt, barrier) = (runtime(workers), Barrier::new(workers));
-            let held = || {
-                let body = |_: &_, ()| {
-                    no_suspend(|| {
-                        scope(|s| {
-                            barrier.wait();
-                            s.spawn(|| ());
-                            barrier.wait();
-                        })
+    within_each([1, 2, 8], |workers| {
+        let (rt, barrier) = (runtime(workers), Barrier::new(workers));
+        let held = || {
+            let body = |_: &_, ()| {
+                no_suspend(|| {
+                    scope(|s| {
+                        barrier.wait();
+                        s.spawn(|| ());
+                        barrier.wait();
                     })
-                };
-                Coroutine::<(), (), ()>::scoped(body, |coroutine| {
-                    coroutine.resume(()).unwrap().returned().unwrap();
-                });
+                })
             };
-            rt.block_on(|| scope(|s| (0..workers).for_each(|_| drop(s.spawn(held)))));
-        }
+            Coroutine::<(), (), ()>::scoped(body, |coroutine| {
+                coroutine.resume(()).unwrap().returned().unwrap();
+            });
+        };
+        rt.block_on(|| scope(|s| (0..workers).for_each(|_| drop(s.spawn(held)))));
     });
 }
 
@@ -132,7 +117,7 @@ fn scopes_in_coroutines_that_are_unwound_on_all_workers_end() {
             let counted = Count::new();
             let unwinds = || {
                 let body = |yielder: &cygnet::coroutine::Yielder<(), ()>, ()| {
-                    let _late = Late(counted);
+                    let _late = late(counted);
                     yielder.suspend(());
                 };
                 // Suspended at the end of its scope, and unwound by that.
@@ -151,27 +136,19 @@ fn scopes_in_coroutines_that_are_unwound_on_all_workers_end() {
 /// themselves.
 #[test]
 fn tasks_that_held_workers_give_away_are_found_by_their_waiters() {
-    within(|| {
-        for _ in 0..scaled(50) {
-            let (rt, barrier, counted) = (runtime(2), Barrier::new(2), Count::new());
-            let spin = |n| (0..n).for_each(|_| common::spin_loop());
-            let leaf = || {
-                spin(200);
-                counted.up();
-            };
-            let inner = || no_suspend(|| scope(|s| (0..40).for_each(|_| drop(s.spawn(leaf)))));
-            let outer = || {
-                barrier.wait();
-                no_suspend(|| {
-                    scope(|s| {
-                        for i in 0..200 {
-                            s.spawn(move || if i % 50 == 0 { inner() } else { spin(2_000) });
-                        }
-                    })
-                });
-            };
-            rt.block_on(|| scope(|s| (0..2).for_each(|_| drop(s.spawn(outer)))));
-            assert_eq!(counted.get(), 2 * 4 * 40);
-        }
+    within_each(0..scaled(50), |_| {
+        let (rt, barrier, counted) = (runtime(2), Barrier::new(2), Count::new());
+        let spin = |n| (0..n).for_each(|_| common::spin_loop());
+        let leaf = || {
+            spin(200);
+            counted.up();
+        };
+        let inner = || no_suspend(|| scope(|s| (0..40).for_each(|_| drop(s.spawn(leaf)))));
+        let outer = || {
+            barrier.wait();
+            no_suspend(|| crowd(200, |i| if i % 50 == 0 { inner() } else { spin(2_000) }));
+        };
+        rt.block_on(|| scope(|s| (0..2).for_each(|_| drop(s.spawn(outer)))));
+        assert_eq!(counted.get(), 2 * 4 * 40);
     });
 }

@@ -1,63 +1,33 @@
 //! Joins that do not end with a value: of the calling task itself, by a cancelled task, of a task
 //! that panics.
 
-use crate::common::{self, Count, Flag, Mutex, give_way_until, in_task, in_task_with, with_each};
-use cygnet::sync::Event;
-use cygnet::{
-    CancelHandle, JoinError, Runtime, Task, cancel_handle, ignore_cancellation, scope, shield,
-    spawn, spawn_local, task, yield_now, yield_to,
-};
+use crate::common::prelude::*;
 use std::any::Any;
-use std::cell::Cell;
 use std::error::Error;
-use std::panic::resume_unwind;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
-
-#[test]
-fn a_task_that_joins_itself_is_told_so() {
-    in_task(|_| {
-        let place = Arc::new(Mutex::new(None::<cygnet::Task<Result<(), JoinError>>>));
-        let (started, mine) = (Flag::new(), place.clone());
-        let task = spawn(move || {
-            started.set();
-            give_way_until(|| mine.lock().unwrap().is_some());
-            let own = mine.lock().unwrap().take().unwrap();
-            own.join().map(|_| ()).map_err(|error| {
-                assert!(matches!(error, JoinError::OwnEnd), "{error}");
-                started.put(false);
-                error
-            })
-        });
-        started.wait();
-        *place.lock().unwrap() = Some(task);
-        give_way_until(|| !started.get());
-    });
-}
 
 /// Drops a task that joins a child. The child goes on until the join has ended. Returns the error
 /// of the join.
 fn join_of_a_dropped_task(rt: &Runtime) -> JoinError {
-    let (outcome, release) = (Arc::new(Mutex::new(None)), Arc::new(Event::new()));
+    let ((tell, told), release) = (channel(), Arc::new(Event::new()));
     let joining_now = Flag::new();
     let before = common::parks(rt);
-    let (told, waits, handle) = (outcome.clone(), release.clone(), rt.handle());
+    let (waits, handle) = (release.clone(), rt.handle());
     let joining = spawn(move || {
         let parks = move || handle.metrics().workers.iter().map(|w| w.parks).sum::<u64>();
         let joined = spawn(move || ignore_cancellation(|| waits.wait()).unwrap().unwrap());
         // Started, so that it is not called in place.
         give_way_until(|| parks() > before);
         joining_now.set();
-        *told.lock().unwrap() = Some(joined.join().unwrap_err());
+        tell.send(joined.join().unwrap_err()).unwrap();
     });
     give_way_until(|| joining_now.get() && common::parks(rt) >= before + 2);
     drop(joining);
-    give_way_until(|| outcome.lock().unwrap().is_some());
+    let outcome = received(&told);
     release.set();
-    outcome.lock().unwrap().take().unwrap()
+    outcome
 }
 
+/// C22.
 #[test]
 fn a_join_is_cut_short_when_the_joining_task_is_cancelled_and_cancels_the_joined() {
     in_task(|rt| assert!(join_of_a_dropped_task(rt).is_cancelled()));
@@ -98,7 +68,7 @@ const JOINS: [(&str, Joins); 8] = [
     }),
     ("called in place in a scope", |caller| scope(|s| s.spawn(|| cancels(caller)).join())),
     ("begun on a stack of its own in a scope", |caller| {
-        scope(|s| s.spawn_with(task().stack_size(LARGE).unwrap(), || cancels(caller)).join())
+        scope(|s| task().stack_size(LARGE).unwrap().spawn_in(s, || cancels(caller)).join())
     }),
     ("started before in a scope", |caller| {
         scope(|s| {
@@ -169,13 +139,6 @@ fn a_join_that_begins_after_the_cancel_of_its_caller_is_refused_and_drops_the_va
 /// drops its value at home, and the destructor gives way until the child has ended.
 #[test]
 fn the_value_of_a_local_task_that_ends_while_its_join_drops_it_is_dropped_once() {
-    struct Value(Rc<Cell<u32>>);
-    impl Drop for Value {
-        fn drop(&mut self) {
-            self.0.set(self.0.get() + 1);
-            (0..10).for_each(|_| drop(shield(Duration::from_secs(1), yield_now)));
-        }
-    }
     in_task(|_| {
         let drops = Rc::new(Cell::new(0));
         let theirs = drops.clone();
@@ -188,7 +151,10 @@ fn the_value_of_a_local_task_that_ends_while_its_join_drops_it_is_dropped_once()
                     (0..2).for_each(|_| drop(yield_now()));
                 })
                 .detach();
-                Value(theirs)
+                OnDrop(move || {
+                    theirs.set(theirs.get() + 1);
+                    (0..10).for_each(|_| drop(shield(Duration::from_secs(1), yield_now)));
+                })
             });
             // A value that is given is not dropped by the test.
             local.join().map(std::mem::forget).is_ok()
@@ -200,26 +166,24 @@ fn the_value_of_a_local_task_that_ends_while_its_join_drops_it_is_dropped_once()
 
 #[test]
 fn a_value_is_in_the_caller_s_hand_or_dropped_whenever_the_cancel_comes() {
-    with_each(|rt| {
+    in_task(|_| {
         for turns in 0..common::scaled(200) {
             let (value, kept) = (Arc::new(()), Count::new());
-            rt.block_on(|| {
-                scope(|s| {
-                    let held = value.clone();
-                    let joining = s.spawn(|| {
-                        let child = spawn(move || {
-                            (0..turns % 4).for_each(|_| drop(yield_now()));
-                            held
-                        });
-                        let _ = yield_to(&child);
-                        match child.join() {
-                            Ok(_) => kept.up(),
-                            Err(error) => assert!(error.is_cancelled(), "{error}"),
-                        }
+            scope(|s| {
+                let held = value.clone();
+                let joining = s.spawn(|| {
+                    let child = spawn(move || {
+                        (0..turns % 4).for_each(|_| drop(yield_now()));
+                        held
                     });
-                    (0..turns % 3).for_each(|_| drop(yield_now()));
-                    joining.cancel("enough");
+                    let _ = yield_to(&child);
+                    match child.join() {
+                        Ok(_) => kept.up(),
+                        Err(error) => assert!(error.is_cancelled(), "{error}"),
+                    }
                 });
+                (0..turns % 3).for_each(|_| drop(yield_now()));
+                joining.cancel("enough");
             });
             assert_eq!(Arc::strong_count(&value), 1);
             assert!(kept.get() <= 1);

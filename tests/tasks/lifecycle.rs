@@ -1,20 +1,13 @@
 //! Tasks from their spawn to their end: values, panics and handles, and parents that end after
 //! their children.
 
-use crate::common::mpsc::channel;
-use crate::common::{
-    self, Count, Drops, Flag, Mutex, eventually, give_way_until, in_task, in_task_and_many,
-    in_task_with, join_all, panic_of, scaled, with_each, with_each_and_many, within, yields,
-};
-use cygnet::{
-    Runtime, Task, TaskId, TaskLocal, blocking, current_id, scope, spawn, spawn_unscoped, task,
-    unparker, yield_now,
-};
+use crate::common::mpsc::Sender;
+use crate::common::prelude::*;
 use std::collections::HashSet;
-use std::sync::Arc;
 
 // --- values --------------------------------------------------------------------------------------
 
+/// T24, T26, T35.
 #[test]
 fn a_task_s_value_and_panic_reach_its_join() {
     in_task_and_many(|_| {
@@ -41,6 +34,7 @@ fn tasks_are_spawned_from_many_foreign_threads_at_once() {
     });
 }
 
+/// T33.
 #[test]
 fn a_panic_that_is_not_joined_is_told_to_the_hook_with_the_task_s_name() {
     for workers in common::WORKERS {
@@ -72,6 +66,7 @@ fn a_panic_that_is_not_joined_is_told_to_the_hook_with_the_task_s_name() {
 
 // --- parents end after their children ------------------------------------------------------------
 
+/// T22, T25, T38.
 #[test]
 fn a_parent_s_result_is_not_visible_before_its_children_have_ended() {
     in_task_and_many(|_| {
@@ -145,6 +140,7 @@ fn dropped_at_parents_end(how: Leaves) {
     }
 }
 
+/// T27.
 #[test]
 fn what_a_child_owned_is_dropped_before_its_parent_has_ended() {
     in_task_and_many(|_| {
@@ -157,6 +153,7 @@ fn what_a_child_owned_is_dropped_before_its_parent_has_ended() {
     });
 }
 
+/// T31.
 #[test]
 fn what_a_child_owned_is_dropped_although_its_record_can_still_be_reached() {
     in_task(|_| {
@@ -181,6 +178,7 @@ fn what_a_child_owned_is_dropped_although_its_record_can_still_be_reached() {
     });
 }
 
+/// T3.
 #[test]
 fn an_unscoped_task_outlives_the_one_that_spawned_it() {
     with_each(|rt| {
@@ -199,23 +197,20 @@ static BOUND: TaskLocal<u8> = TaskLocal::new();
 type Found = (Option<TaskId>, Option<u8>, String);
 
 /// A result whose destructor looks around.
-struct Asks(Arc<Mutex<Vec<Found>>>);
-
-impl Drop for Asks {
-    fn drop(&mut self) {
+fn asks(tell: Sender<Found>) -> OnDrop<impl FnMut()> {
+    OnDrop(move || {
         let said = panic_of(|| scope(|_| ()));
-        let bound = BOUND.with(|bound| bound.copied());
-        self.0.lock().unwrap().push((current_id(), bound, said));
-    }
+        tell.send((current_id(), BOUND.with(|bound| bound.copied()), said)).unwrap();
+    })
 }
 
 #[test]
 fn a_result_that_is_not_taken_is_not_dropped_in_the_name_of_a_parent_that_runs_elsewhere() {
     // With two workers, one of which its parent never leaves, a child and its own run on the other.
     in_task_with(&[2], |_| {
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        BOUND.scope(1, || {
-            let (away, open, result) = (Flag::new(), Flag::new(), Asks(asked.clone()));
+        let (tell, told) = channel();
+        let (id, bound, said) = BOUND.scope(1, || {
+            let (away, open, result) = (Flag::new(), Flag::new(), asks(tell));
             let child = spawn(move || {
                 spawn(move || {
                     away.set();
@@ -228,30 +223,14 @@ fn a_result_that_is_not_taken_is_not_dropped_in_the_name_of_a_parent_that_runs_e
             // The child has returned, and its own child is left.
             child.detach();
             open.set();
-            while asked.lock().unwrap().is_empty() {
-                common::thread::yield_now();
-            }
+            told.recv().unwrap()
         });
-        let asked = asked.lock().unwrap();
-        let [(id, bound, said)] = &asked[..] else { panic!("{asked:?}") };
-        assert_eq!((*id, *bound), (None, None));
+        assert_eq!((id, bound, told.iter().count()), (None, None, 0));
         assert!(said.contains("outside a task"), "{said}");
     });
 }
 
 // --- handles -------------------------------------------------------------------------------------
-
-#[test]
-fn is_finished_turns_true_at_the_end_and_not_before() {
-    with_each(|rt| {
-        let (open, gate) = channel::<()>();
-        let task = rt.spawn(move || blocking(move || gate.recv().is_ok()));
-        assert!(!task.is_finished());
-        open.send(()).unwrap();
-        eventually("the task has ended", || task.is_finished());
-        assert!(task.join().unwrap());
-    });
-}
 
 #[test]
 fn ids_are_unique_and_known_to_the_task_itself() {
@@ -289,16 +268,16 @@ fn a_task_has_the_name_that_it_was_given() {
             let nameless = spawn(|| ());
             assert_eq!(nameless.name(), None);
             nameless.join().unwrap();
-            let local = task().name("here").spawn_local(yield_now);
+            let local = task().name("here").spawn_in(ThisWorker, yield_now);
             assert_eq!(local.name(), Some("here"));
             local.join().unwrap().unwrap();
             scope(|s| {
-                let scoped = s.spawn_with(task().name("inside"), || ());
+                let scoped = task().name("inside").spawn_in(s, || ());
                 assert_eq!(scoped.name(), Some("inside"));
                 scoped.join().unwrap();
             });
         });
-        let outside = rt.handle().spawn_with(task().name("from outside"), || ()).unwrap();
+        let outside = task().name("from outside").spawn_in(&rt.handle(), || ()).unwrap();
         assert_eq!(outside.name(), Some("from outside"));
         outside.join().unwrap();
     });
@@ -314,13 +293,13 @@ fn a_task_with_a_stack_of_its_own_size_has_that_much_room() {
     in_task(|_| {
         let large = || task().stack_size(16 << 20).unwrap();
         assert_eq!(large().spawn(|| fill(1_000)).join().unwrap(), 1_000);
-        assert_eq!(large().spawn_local(|| fill(1_000)).join().unwrap(), 1_000);
-        let local = large().spawn_local(|| fill(1_000));
+        assert_eq!(large().spawn_in(ThisWorker, || fill(1_000)).join().unwrap(), 1_000);
+        let local = large().spawn_in(ThisWorker, || fill(1_000));
         yield_now().unwrap();
         assert_eq!(local.join().unwrap(), 1_000);
         scope(|s| {
-            assert_eq!(s.spawn_with(large(), || fill(1_000)).join().unwrap(), 1_000);
-            s.spawn_with(large(), || fill(1_000));
+            assert_eq!(large().spawn_in(s, || fill(1_000)).join().unwrap(), 1_000);
+            large().spawn_in(s, || fill(1_000));
         });
     });
 }

@@ -6,6 +6,7 @@ mod common;
 
 mod actor;
 mod block_on;
+mod builder;
 mod called_in_place;
 mod depth;
 mod dropping;

@@ -1,12 +1,7 @@
 //! Joins of children that need a stack of their own: the joining task parks, the child is started
 //! on another coroutine of the same worker.
 
-use crate::common::drops::Drops;
-use crate::common::mpsc::channel;
-use crate::common::{self, Count, Flag, eventually, in_task, thread, with_each, yields};
-use cygnet::{JoinError, Task, park, spawn, task, unparker, yield_now};
-use std::pin::pin;
-use std::task::{Context, Waker};
+use crate::common::prelude::*;
 
 const USUAL: usize = 64 << 10;
 const LARGE: usize = 1 << 20;

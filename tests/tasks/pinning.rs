@@ -1,20 +1,9 @@
 //! The thread rule: a task may start on any worker, and once started it never sees another thread.
 //! Tasks that were spawned as migratable do move.
 
+use crate::common::prelude::*;
 use crate::common::thread::{ThreadId, current};
-use crate::common::{
-    Count, Flag, Mutex, compute, eventually, give_way_until, in_task, in_task_and_many,
-    in_task_with, join_all, parks, scaled, with, with_own, yields,
-};
-use cygnet::{
-    Handle, blocking, checkpoint, park, scope, spawn, spawn_local, spawn_migratable,
-    spawn_unscoped, unparker, yield_now,
-};
-use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
-use std::marker::PhantomData;
-use std::rc::Rc;
-use std::sync::Arc;
 
 /// Runs `body` in many tasks.
 fn in_many_tasks(tasks: usize, body: fn(usize)) {
@@ -50,6 +39,7 @@ fn wait_in_every_way() {
     same("block_on");
 }
 
+/// T14.
 #[test]
 fn a_started_task_never_sees_another_thread_whatever_it_waits_for() {
     in_many_tasks(scaled(300), |i| {
@@ -64,6 +54,7 @@ fn a_started_task_never_sees_another_thread_whatever_it_waits_for() {
     });
 }
 
+/// T13.
 #[test]
 fn fresh_tasks_are_started_by_other_workers_than_their_spawner_s() {
     in_task_with(&[2, 3, 8], |_| {
@@ -132,6 +123,7 @@ fn thread_locals_are_those_of_one_thread_before_and_after_a_wait() {
     });
 }
 
+/// T15.
 #[test]
 fn a_local_task_starts_and_stays_where_it_was_spawned_and_need_not_be_send() {
     in_many_tasks(20, |_| {
@@ -139,14 +131,13 @@ fn a_local_task_starts_and_stays_where_it_was_spawned_and_need_not_be_send() {
         let shared = Rc::new(Cell::new(0));
         let locals: Vec<_> = (0..20)
             .map(|_| {
-                let shared = shared.clone();
-                spawn_local(move || {
+                spawn_local(own(&shared, move |shared| {
                     assert_eq!(current().id(), here);
                     yield_now().unwrap();
                     assert_eq!(current().id(), here);
                     shared.set(shared.get() + 1);
                     Rc::clone(&shared)
-                })
+                }))
             })
             .collect();
         compute(20);
@@ -183,8 +174,7 @@ fn a_local_task_that_is_joined_in_place_and_waits_loses_none_of_those_behind_it(
         for round in 1..=scaled(100) {
             let first = spawn_local(|| yields(3));
             for _ in 0..3 {
-                let ran = ran.clone();
-                spawn_local(move || ran.set(ran.get() + 1)).detach();
+                spawn_local(own(&ran, move |ran| ran.set(ran.get() + 1))).detach();
             }
             let last = spawn_local(|| yield_now().unwrap());
             first.join().unwrap();
@@ -196,26 +186,13 @@ fn a_local_task_that_is_joined_in_place_and_waits_loses_none_of_those_behind_it(
     });
 }
 
-/// Tells on which thread it was dropped.
-struct TellsThread {
-    dropped: Arc<Mutex<Vec<ThreadId>>>,
-    _not_send: PhantomData<Rc<()>>,
-}
-
-impl Drop for TellsThread {
-    fn drop(&mut self) {
-        self.dropped.lock().unwrap().push(current().id());
-    }
-}
-
 #[test]
 fn the_result_of_a_local_task_is_dropped_at_home_although_its_last_child_ends_elsewhere() {
     with(&[2, 3, 8], |rt| {
         for detached in [true, false] {
-            let dropped = Arc::new(Mutex::new(Vec::new()));
+            let (tell, dropped) = channel();
             let home = rt.block_on(|| {
                 let (away, open, returned) = (Flag::new(), Flag::new(), Flag::new());
-                let dropped = dropped.clone();
                 let local = spawn_local(move || {
                     spawn(move || {
                         away.set();
@@ -225,7 +202,9 @@ fn the_result_of_a_local_task_is_dropped_at_home_although_its_last_child_ends_el
                     // It does not wait, so the child can start on another worker only.
                     away.hold();
                     returned.set();
-                    TellsThread { dropped, _not_send: PhantomData }
+                    // Tells on which thread it was dropped, and is not `Send`.
+                    let not_send = Rc::new(tell);
+                    OnDrop(move || not_send.send(current().id()).unwrap())
                 });
                 // While this task runs here the local one does not: it has returned, and its child
                 // is left.
@@ -238,39 +217,37 @@ fn the_result_of_a_local_task_is_dropped_at_home_although_its_last_child_ends_el
                 open.set();
                 current().id()
             });
-            assert_eq!(*dropped.lock().unwrap(), [home], "detached: {detached}");
+            assert_eq!(dropped.iter().collect::<Vec<_>>(), [home], "detached: {detached}");
         }
     });
 }
 
 // --- migratable tasks --------------------------------------------------------------------------
 
+/// T16.
 #[test]
 fn migratable_tasks_move_under_load_and_lose_nothing() {
     in_task_with(&[2, 3, 8], |_| {
         let mut moved = false;
         // Bounded by the watchdog.
         while !moved {
-            let tasks: Vec<_> = (0..50u64)
-                .map(|i| {
-                    let body = move || {
-                        let (mut threads, mut sum) = (HashSet::new(), 0);
-                        for turn in 0..20 {
-                            threads.insert(thread_id_of_now());
-                            sum += i * turn;
-                            compute(2);
-                            let me = unparker();
-                            spawn(move || me.unpark()).detach();
-                            park().unwrap();
-                        }
-                        (sum, threads.len())
-                    };
-                    // SAFETY: over its suspensions it holds numbers and a set, and it reads the
-                    // thread's identity in a function of its own.
-                    unsafe { spawn_migratable(body) }
-                })
-                .collect();
-            let seen = join_all(tasks);
+            let seen = join_all((0..50u64).map(|i| {
+                let body = move || {
+                    let (mut threads, mut sum) = (HashSet::new(), 0);
+                    for turn in 0..20 {
+                        threads.insert(thread_id_of_now());
+                        sum += i * turn;
+                        compute(2);
+                        let me = unparker();
+                        spawn(move || me.unpark()).detach();
+                        park().unwrap();
+                    }
+                    (sum, threads.len())
+                };
+                // SAFETY: over its suspensions it holds numbers and a set, and it reads the
+                // thread's identity in a function of its own.
+                unsafe { cygnet::task().migratable() }.spawn(body)
+            }));
             moved = seen.iter().any(|(_, threads)| *threads > 1);
             let sum: u64 = seen.iter().map(|(sum, _)| sum).sum();
             assert_eq!(sum, (0..50).sum::<u64>() * (0..20).sum::<u64>());
@@ -298,7 +275,7 @@ fn migratable_tasks_park_wake_join_and_panic_on_whatever_worker() {
                 child.join().unwrap()
             };
             // SAFETY: it holds handles, which are Send, and a number.
-            unsafe { spawn_migratable(body) }
+            unsafe { cygnet::task().migratable() }.spawn(body)
         });
         assert!(join_all(tasks).into_iter().eq(0..scaled(200)));
         let panics = || -> u8 {
@@ -306,7 +283,7 @@ fn migratable_tasks_park_wake_join_and_panic_on_whatever_worker() {
             panic!("on the way")
         };
         // SAFETY: it holds nothing over its suspension.
-        let task = unsafe { spawn_migratable(panics) };
+        let task = unsafe { cygnet::task().migratable() }.spawn(panics);
         assert!(task.join().unwrap_err().is_panic());
     });
 }
@@ -318,7 +295,7 @@ fn a_migratable_task_is_told_when_it_is_dropped_and_when_the_runtime_ends() {
         let parked = move || {
             let body = move || cut.add(usize::from(park().is_err()));
             // SAFETY: it holds a counter.
-            unsafe { spawn_migratable(body) }
+            unsafe { cygnet::task().migratable() }.spawn(body)
         };
         let unscoped = rt.block_on(|| {
             let before = parks(&rt);

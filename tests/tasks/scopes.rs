@@ -1,13 +1,8 @@
 //! Scopes: tasks that borrow from the frame that waits for them.
 
-use crate::common::{
-    Count, Drops, Flag, Mutex, give_way_until, in_task, in_task_and_many, panic_of, parks,
-    payload_of, scaled, scaled_in_debug, with_each_and_many, yields,
-};
-use cygnet::{Scope, park, scope, spawn, unparker, yield_now};
-use std::panic::resume_unwind;
-use std::sync::Arc;
+use crate::common::prelude::*;
 
+/// T40.
 #[test]
 fn tasks_in_a_scope_borrow_and_mutate_what_is_outside() {
     with_each_and_many(|rt| {
@@ -29,6 +24,7 @@ fn tasks_in_a_scope_borrow_and_mutate_what_is_outside() {
     });
 }
 
+/// T40.
 #[test]
 fn a_scope_returns_after_its_tasks_and_their_children_have_ended() {
     in_task_and_many(|_| {
@@ -52,6 +48,7 @@ fn a_scope_returns_after_its_tasks_and_their_children_have_ended() {
     });
 }
 
+/// T2.
 #[test]
 fn a_plain_spawn_inside_a_scope_belongs_to_it() {
     in_task(|_| {
@@ -70,24 +67,19 @@ fn a_plain_spawn_inside_a_scope_belongs_to_it() {
     });
 }
 
+/// T2.
 #[test]
 fn a_task_of_the_surrounding_one_does_not_hold_a_scope_up() {
     in_task(|rt| {
-        let before = parks(rt);
-        let place = Arc::new(Mutex::new(None));
-        let there = place.clone();
-        let outer = spawn(move || {
-            *there.lock().unwrap() = Some(unparker());
-            park().unwrap();
-        });
-        give_way_until(|| parks(rt) > before);
+        let (outer, unparker) = sleeper(rt);
         scope(|s| s.spawn(|| ()).join().unwrap());
         assert!(!outer.is_finished());
-        place.lock().unwrap().take().unwrap().unpark();
-        outer.join().unwrap();
+        unparker.unpark();
+        assert!(outer.join().unwrap());
     });
 }
 
+/// T33, T41.
 #[test]
 fn a_panic_surfaces_after_the_siblings_have_ended() {
     in_task_and_many(|_| {
@@ -111,6 +103,7 @@ fn a_panic_surfaces_after_the_siblings_have_ended() {
     });
 }
 
+/// T41.
 #[test]
 fn the_panic_of_the_scope_s_own_closure_waits_for_the_tasks_and_goes_first() {
     in_task(|_| {
@@ -222,22 +215,6 @@ fn dropping_and_forgetting_a_handle_changes_nothing() {
 }
 
 #[test]
-fn the_result_of_a_dropped_handle_is_gone_when_the_scope_returns() {
-    in_task(|_| {
-        let results = &Drops::new();
-        scope(|s| {
-            for i in 0..20 {
-                s.spawn(move || {
-                    yields(i % 4);
-                    results.guard()
-                });
-            }
-        });
-        assert_eq!(results.count(), 20);
-    });
-}
-
-#[test]
 fn a_handle_tells_whether_its_task_has_ended_and_its_id() {
     in_task(|_| {
         let stop = Flag::new();
@@ -255,6 +232,7 @@ fn a_handle_tells_whether_its_task_has_ended_and_its_id() {
     });
 }
 
+/// T43, C21.
 #[test]
 fn the_end_of_a_scope_is_not_cut_short_by_a_cancellation() {
     in_task(|_| {
@@ -279,31 +257,4 @@ fn the_end_of_a_scope_is_not_cut_short_by_a_cancellation() {
         go.set();
         ended.wait();
     });
-}
-
-#[test]
-fn a_scope_in_a_destructor_that_runs_because_of_a_panic_waits_for_its_tasks() {
-    struct Opens(Count);
-    impl Drop for Opens {
-        fn drop(&mut self) {
-            assert!(std::thread::panicking());
-            scope(|s| (0..10).for_each(|_| drop(s.spawn(|| self.0.up()))));
-        }
-    }
-    in_task(|_| {
-        let ran = Count::new();
-        let said = panic_of(|| {
-            let _opens = Opens(ran);
-            panic!("unwinding");
-        });
-        assert_eq!((said.as_str(), ran.get()), ("unwinding", 10));
-        // The worker is as it was.
-        yield_now().unwrap();
-        assert_eq!(spawn(|| 1).join().unwrap(), 1);
-    });
-}
-
-#[test]
-fn a_scope_outside_a_task_says_where_to_call_it() {
-    assert!(panic_of(|| scope(|_| ())).contains("outside a task"));
 }

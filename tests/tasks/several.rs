@@ -1,15 +1,6 @@
 //! Several tasks at once: `all`, `all_fail_fast`, `any`.
 
-use crate::common::{
-    Count, Drops, Mutex, eventually, in_task, panic_of, parks, scaled_in_debug, with_each,
-    with_own, yields,
-};
-use cygnet::{
-    JoinError, Reason, TaskError, all, all_fail_fast, any, park, scope, sleep, spawn, yield_now,
-};
-use std::panic::resume_unwind;
-use std::sync::Arc;
-use std::time::Duration;
+use crate::common::prelude::*;
 
 type Body<T> = Box<dyn FnOnce() -> Result<T, Reason> + Send>;
 
@@ -46,6 +37,7 @@ fn empty_inputs_have_an_answer() {
     });
 }
 
+/// C9.
 #[test]
 fn the_first_failure_cancels_the_others_and_all_have_ended() {
     in_task(|_| {
@@ -97,12 +89,11 @@ fn a_panic_is_a_failure() {
     in_task(|_| {
         let panics = || -> Result<usize, Reason> { resume_unwind(Box::new("boom")) };
         let bodies: [Body<usize>; 3] = [Box::new(lose), Box::new(panics), Box::new(lose)];
-        match all_fail_fast(bodies).unwrap_err() {
-            TaskError::Join(JoinError::Panicked(payload)) => {
-                assert_eq!(payload.downcast_ref(), Some(&"boom"));
-            }
-            other => panic!("{other:?}"),
-        }
+        let TaskError::Join(JoinError::Panicked(payload)) = all_fail_fast(bodies).unwrap_err()
+        else {
+            panic!("it has not panicked")
+        };
+        assert_eq!(payload.downcast_ref(), Some(&"boom"));
         // But not the end of a race that another one may win.
         let wins = || {
             yield_now().unwrap();
@@ -113,18 +104,14 @@ fn a_panic_is_a_failure() {
     });
 }
 
+/// C9.
 #[test]
 fn the_first_success_wins_and_the_losers_have_ended() {
     in_task(|_| {
         let drops = Drops::new();
         for winner in 0..6 {
-            let result = any((0..6).map(|i| {
-                let value = drops.guard();
-                move || {
-                    let _local = value;
-                    if i == winner { Ok(i) } else { lose() }
-                }
-            }));
+            let wins = |i| move || if i == winner { Ok(i) } else { lose() };
+            let result = any((0..6).map(|i| drops.around(wins(i))));
             assert_eq!(drops.left(), 0, "a loser has not ended");
             assert_eq!(result.unwrap(), winner);
         }
@@ -153,18 +140,9 @@ fn a_loser_may_ignore_the_cancel_and_its_value_is_dropped() {
 #[test]
 fn a_cancel_of_the_caller_reaches_them_and_they_are_waited_for() {
     with_each(|rt| {
-        let before = parks(rt);
-        let task = rt.spawn(move || {
+        let task = parked(rt, 3, move || {
             let drops = Drops::new();
-            let losers = || {
-                (0..3).map(|_| {
-                    let value = drops.guard();
-                    move || {
-                        let _local = value;
-                        lose()
-                    }
-                })
-            };
+            let losers = || (0..3).map(|_| drops.around(lose));
             let told = any(losers()).unwrap_err();
             assert_eq!(drops.left(), 0);
             // None of these starts any more.
@@ -173,7 +151,6 @@ fn a_cancel_of_the_caller_reaches_them_and_they_are_waited_for() {
             assert_eq!(drops.left(), 0);
             (told, first, each)
         });
-        eventually("they wait", || parks(rt) >= before + 3);
         task.cancel("enough");
         let (told, first, each) = task.join().unwrap();
         let why = Reason::from("enough");
@@ -219,8 +196,7 @@ fn an_iterator_that_panics_leaves_no_task_behind() {
             rt.block_on(|| {
                 all((0..10).map(|i| {
                     assert!(i < 5, "no more");
-                    let value = drops.guard();
-                    move || drop(value)
+                    drops.around(|| ())
                 }))
             })
         });
@@ -238,16 +214,12 @@ fn all_fail_fast_and_any_nest_and_race_with_each_other() {
                     move || {
                         let value = drops.guard();
                         let won = any((0..4).map(|j| {
-                            let value = drops.guard();
-                            move || {
-                                let _local = value;
-                                match (round + i + j) % 4 {
-                                    0 => Ok(j),
-                                    1 => lose().map_err(drop),
-                                    2 => yield_now().map(|()| j).map_err(drop),
-                                    _ => Err(()),
-                                }
-                            }
+                            drops.around(move || match (round + i + j) % 4 {
+                                0 => Ok(j),
+                                1 => lose().map_err(drop),
+                                2 => yield_now().map(|()| j).map_err(drop),
+                                _ => Err(()),
+                            })
                         }));
                         drop(value);
                         if (round + i).is_multiple_of(9) { Err(()) } else { won.map_err(drop) }

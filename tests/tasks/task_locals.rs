@@ -1,10 +1,6 @@
 //! Task-locals: values that belong to a task for the extent of a call, and that children inherit.
 
-use crate::common::{
-    self, Count, Drops, Mutex, in_task, in_task_and_many, join_all, panic_of, with_each,
-};
-use cygnet::{TaskLocal, blocking, scope, spawn, unparker, yield_now};
-use std::sync::Arc;
+use crate::common::prelude::*;
 
 static NUMBER: TaskLocal<u64> = TaskLocal::new();
 static OTHER: TaskLocal<u64> = TaskLocal::new();
@@ -51,6 +47,7 @@ fn two_task_locals_of_one_type_are_two() {
     });
 }
 
+/// T10.
 #[test]
 fn children_inherit_what_was_bound_when_they_were_spawned_wherever_they_run() {
     in_task_and_many(|_| {
@@ -67,17 +64,19 @@ fn children_inherit_what_was_bound_when_they_were_spawned_wherever_they_run() {
     });
 }
 
+/// T10, T11.
 #[test]
 fn every_kind_of_child_inherits() {
     in_task(|rt| {
         NUMBER.scope(5, || {
             assert_eq!(cygnet::spawn_local(number).join().unwrap(), Some(5));
             assert_eq!(cygnet::spawn_unscoped(number).join().unwrap(), Some(5));
+            assert_eq!(rt.spawn(number).join().unwrap(), None);
             assert_eq!(cygnet::task().name("n").spawn(number).join().unwrap(), Some(5));
             assert_eq!(scope(|s| s.spawn(number).join().unwrap()), Some(5));
             assert_eq!(rt.handle().block_on(number), Some(5));
             // SAFETY: it holds nothing over a suspension.
-            let migratable = unsafe { cygnet::spawn_migratable(number) };
+            let migratable = unsafe { cygnet::task().migratable() }.spawn(number);
             assert_eq!(migratable.join().unwrap(), Some(5));
         });
     });
@@ -179,5 +178,56 @@ fn a_value_is_dropped_before_the_parent_of_the_last_task_that_has_it_has_ended()
             assert_eq!(drops.count(), 1, "the task can still be reached: {in_place}");
             drop(reach);
         }
+    });
+}
+
+/// The entry of a fork that was offered, and that its own task has called after all, stays in a
+/// queue of that task's worker.
+#[test]
+fn a_value_is_dropped_at_the_end_of_its_scope_although_a_fork_was_offered_in_it() {
+    in_task_with(&[2], |_| {
+        for _ in 0..10 {
+            let (taken, over) = (Flag::new(), Flag::new());
+            let here = common::thread::current().id();
+            let elsewhere = move || common::thread::current().id() != here;
+            // Keeps the other worker, which takes no further fork, until the end of the round.
+            let holds = move || {
+                if elsewhere() {
+                    over.hold();
+                }
+            };
+            let is_taken = move || {
+                if elsewhere() {
+                    cygnet::spawn_unscoped(holds).detach();
+                    taken.set();
+                }
+            };
+            while !taken.get() {
+                cygnet::join(common::thread::yield_now, is_taken);
+            }
+            // A worker whose fork was taken offers the next one, too.
+            let drops = Drops::new();
+            GUARD.scope(Counted { _guard: drops.guard() }, || {
+                cygnet::join(|| (), || ());
+            });
+            let dropped = drops.count();
+            over.set();
+            assert_eq!(dropped, 1, "the value has outlived its scope");
+        }
+    });
+}
+
+#[test]
+fn a_lease_and_a_group_keep_no_value_alive() {
+    fn is_dropped_before<H>(make: fn() -> H, end: fn(H)) {
+        let drops = Drops::new();
+        let handle = GUARD.scope(Counted { _guard: drops.guard() }, make);
+        assert_eq!(drops.count(), 1, "the handle keeps the value");
+        end(handle);
+    }
+    in_task(|_| {
+        is_dropped_before(cygnet::lease, drop);
+        is_dropped_before(TaskGroup::new, |group| group.join().unwrap());
+        is_dropped_before(|| TaskGroup::new().child(), |group: TaskGroup| group.join().unwrap());
     });
 }

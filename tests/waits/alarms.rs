@@ -2,13 +2,11 @@
 //! they take these seconds side by side. The name of the module comes first, so that all other
 //! tests run beside it.
 
+use crate::common::prelude::*;
 use crate::common::rerun::{command, role, run};
-use crate::common::{self, Flag, runtime};
-use cygnet::{Wait, scope, scope_with, task, yield_now};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
 
 const NAME: &str = "alarms::what_has_taken_ten_seconds_is_reported";
 

@@ -1,13 +1,7 @@
 //! Timers, cancels and fresh tasks come to their turn beside tasks that compute and only check in:
 //! by `checkpoint`, at the ends of chunks, or with the values of channels.
 
-use crate::common::{self, Count, Flag, in_task, in_task_with, with};
-use cygnet::sync::bounded;
-use cygnet::{
-    Handle, Wait, checkpoint, join, no_suspend, par, scope, scope_with, sleep, spawn, spawn_local,
-    task, timeout, yield_now,
-};
-use std::time::Duration;
+use crate::common::prelude::*;
 
 /// How long sleepers sleep: some ticks of the timers. A step of a simulation takes ten nanoseconds.
 fn short() -> Duration {

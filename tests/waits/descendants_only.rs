@@ -1,19 +1,10 @@
 //! Scopes and joins during which nothing but their own tasks runs on a worker.
 
-use crate::common::mpsc::channel;
+use crate::common::prelude::*;
 use crate::common::rerun::{alone, command, role};
-use crate::common::{
-    self, Count, Flag, Mutex, eventually, give_way_until, in_task, in_task_with, join_all,
-    panic_of, parks, runtime, scaled, thread, with, with_each, with_each_and_many, within, yields,
-};
-use cygnet::{
-    JoinError, Runtime, Wait, YieldTo, join, join_with, park, scope, scope_with, spawn,
-    spawn_local, task, unparker, yield_now, yield_to,
-};
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::time::Duration;
 
 fn fib(n: u64) -> u64 {
     if n < 2 {
@@ -27,29 +18,25 @@ fn fib(n: u64) -> u64 {
 fn contend(wait: Wait, tasks: usize) -> u64 {
     let sum = Mutex::new(0);
     let started = Count::new();
-    scope(|s| {
-        for _ in 0..tasks {
-            s.spawn(|| {
-                // Else they would run one after the other.
-                started.up();
-                started.wait(tasks);
-                let mut sum = sum.lock().unwrap();
-                let (a, b) = join_with(
-                    wait,
-                    || {
-                        yield_now().unwrap();
-                        fib(8)
-                    },
-                    || {
-                        yield_now().unwrap();
-                        spawn(|| yield_now().unwrap()).join().unwrap();
-                        spawn(|| yield_now().unwrap()).detach();
-                        fib(9)
-                    },
-                );
-                *sum += a + b;
-            });
-        }
+    crowd(tasks, |_| {
+        // Else they would run one after the other.
+        started.up();
+        started.wait(tasks);
+        let mut sum = sum.lock().unwrap();
+        let (a, b) = join_with(
+            wait,
+            || {
+                yield_now().unwrap();
+                fib(8)
+            },
+            || {
+                yield_now().unwrap();
+                spawn(|| yield_now().unwrap()).join().unwrap();
+                spawn(|| yield_now().unwrap()).detach();
+                fib(9)
+            },
+        );
+        *sum += a + b;
     });
     sum.into_inner().unwrap()
 }
@@ -126,40 +113,55 @@ fn strangers_of_the_same_worker_wait_until_the_scope_ends() {
 }
 
 #[test]
+fn a_stranger_that_is_to_start_at_once_waits_until_the_scope_ends() {
+    in_task_with(&[1], |_| {
+        let ran = Flag::new();
+        scope(|around| {
+            scope_with(Wait::DescendantsOnly, |s| {
+                let kin = task().now().spawn_in(s, || 7);
+                assert!(kin.is_finished());
+                drop(task().now().spawn_in(around, || ran.set()));
+                yields(100);
+                assert!(!ran.get(), "it ran among kin");
+            });
+        });
+        assert!(ran.get());
+    });
+}
+
+#[test]
 fn a_worker_that_helps_is_restricted_too() {
-    with(&[2, 3, 8], |rt| {
+    in_task_with(&[2, 3, 8], |_| {
         for _ in 0..scaled(20) {
             // The threads on which kin are started and unfinished at present.
             let busy = Mutex::new(HashSet::new());
             let (met, done) = (Count::new(), Flag::new());
-            rt.block_on(|| {
-                scope(|s| {
-                    for _ in 0..20 {
+            scope(|s| {
+                for _ in 0..20 {
+                    s.spawn(|| {
+                        while !done.get() {
+                            if busy.lock().unwrap().contains(&thread::current().id()) {
+                                met.up();
+                            }
+                            yield_now().unwrap();
+                        }
+                    });
+                }
+                yield_now().unwrap();
+                scope_with(Wait::DescendantsOnly, |s| {
+                    for _ in 0..10 {
                         s.spawn(|| {
-                            while !done.get() {
-                                if busy.lock().unwrap().contains(&thread::current().id()) {
-                                    met.up();
-                                }
-                                yield_now().unwrap();
+                            let me = thread::current().id();
+                            // The first of several on the same thread tells for all.
+                            let first = busy.lock().unwrap().insert(me);
+                            yields(20);
+                            if first {
+                                busy.lock().unwrap().remove(&me);
                             }
                         });
                     }
-                    yield_now().unwrap();
-                    scope_with(Wait::DescendantsOnly, |s| {
-                        for _ in 0..10 {
-                            s.spawn(|| {
-                                let me = thread::current().id();
-                                // The first of several on the same thread tells for all.
-                                let first = busy.lock().unwrap().insert(me);
-                                yields(20);
-                                if first {
-                                    busy.lock().unwrap().remove(&me);
-                                }
-                            });
-                        }
-                    });
-                    done.set();
                 });
+                done.set();
             });
             assert_eq!(met.get(), 0, "strangers ran among kin");
         }
@@ -171,26 +173,24 @@ fn a_task_that_kin_wait_for_is_found_wherever_it_was_spawned() {
     with_each(|rt| {
         for _ in 0..scaled(20) {
             let lock = Mutex::new(0);
-            rt.block_on(|| {
-                scope(|s| {
-                    // Strangers that block their thread as long as the lock is held.
-                    for _ in 0..10 {
-                        s.spawn(|| {
-                            yield_now().unwrap();
-                            *lock.lock().unwrap() += 1;
-                        });
-                    }
+            scope_on(rt, |s| {
+                // Strangers that block their thread as long as the lock is held.
+                for _ in 0..10 {
                     s.spawn(|| {
-                        let mut count = lock.lock().unwrap();
-                        scope_with(Wait::DescendantsOnly, |s| {
-                            for _ in 0..5 {
-                                // Ends long before the tasks that it leaves behind, on any worker.
-                                let child = || drop(spawn(|| yield_now().unwrap()).join());
-                                s.spawn(move || (0..5).for_each(|_| spawn(child).detach()));
-                            }
-                        });
-                        *count += 100;
+                        yield_now().unwrap();
+                        *lock.lock().unwrap() += 1;
                     });
+                }
+                s.spawn(|| {
+                    let mut count = lock.lock().unwrap();
+                    scope_with(Wait::DescendantsOnly, |s| {
+                        for _ in 0..5 {
+                            // Ends long before the tasks that it leaves behind, on any worker.
+                            let child = || drop(spawn(|| yield_now().unwrap()).join());
+                            s.spawn(move || (0..5).for_each(|_| spawn(child).detach()));
+                        }
+                    });
+                    *count += 100;
                 });
             });
             assert_eq!(lock.into_inner().unwrap(), 110);
@@ -203,27 +203,23 @@ fn restrictions_nest_and_the_innermost_counts() {
     in_task(|_| {
         let outer_lock = Mutex::new(0);
         let inner_lock = Mutex::new(0);
-        scope(|s| {
-            for _ in 0..5 {
-                s.spawn(|| {
-                    let mut outer = outer_lock.lock().unwrap();
-                    scope_with(Wait::DescendantsOnly, |s| {
-                        for _ in 0..5 {
-                            s.spawn(|| {
-                                yield_now().unwrap();
-                                let mut inner = inner_lock.lock().unwrap();
-                                let (a, b) = join_with(
-                                    Wait::DescendantsOnly,
-                                    || yield_now().is_ok(),
-                                    || yield_now().is_ok(),
-                                );
-                                *inner += usize::from(a) + usize::from(b);
-                            });
-                        }
+        crowd(5, |_| {
+            let mut outer = outer_lock.lock().unwrap();
+            scope_with(Wait::DescendantsOnly, |s| {
+                for _ in 0..5 {
+                    s.spawn(|| {
+                        yield_now().unwrap();
+                        let mut inner = inner_lock.lock().unwrap();
+                        let (a, b) = join_with(
+                            Wait::DescendantsOnly,
+                            || yield_now().is_ok(),
+                            || yield_now().is_ok(),
+                        );
+                        *inner += usize::from(a) + usize::from(b);
                     });
-                    *outer += 1;
-                });
-            }
+                }
+            });
+            *outer += 1;
         });
         assert_eq!(outer_lock.into_inner().unwrap(), 5);
         assert_eq!(inner_lock.into_inner().unwrap(), 50);
@@ -271,7 +267,7 @@ fn a_migratable_task_may_restrict_and_stays_meanwhile() {
             });
         };
         // SAFETY: it holds numbers over its suspensions, and a thread's name for comparison.
-        join_all((0..20).map(|_| unsafe { cygnet::spawn_migratable(body) }));
+        join_all((0..20).map(|_| unsafe { task().migratable() }.spawn(body)));
     });
 }
 
@@ -324,13 +320,12 @@ fn workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector() {
                     rt.block_on(|| {
                         scope_with(Wait::DescendantsOnly, |s| {
                             for _ in 0..workers {
-                                let tell = tell.clone();
-                                s.spawn(move || {
+                                s.spawn(own(&tell, move |tell| {
                                     tell.send(unparker()).unwrap();
                                     // So that each worker has one of them.
                                     begun.meet(workers);
                                     park().unwrap();
-                                });
+                                }));
                             }
                         });
                     });
@@ -345,9 +340,10 @@ fn workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector() {
                 let early = ran.get();
                 (0..workers).for_each(|_| told.recv().unwrap().unpark());
                 assert_eq!(early, 0);
-                // A worker that looked all the time would use 500. In an emulator a look takes
-                // long.
-                let most = Duration::from_millis(if common::emulated() { 400 } else { 150 });
+                // A worker that looked all the time would use 500. In an emulator, and with a
+                // sanitizer, a look takes long.
+                let slow = common::emulated() || common::SANITIZED;
+                let most = Duration::from_millis(if slow { 400 } else { 150 });
                 assert!(used < most, "{workers} workers: {used:?}");
                 eventually("the strangers run", || ran.get() == 3);
             });
@@ -356,65 +352,57 @@ fn workers_without_kin_to_run_rest_though_strangers_lie_in_the_injector() {
 }
 
 #[test]
-fn without_stacks_kin_are_guests_of_the_tasks_that_wait_for_them() {
-    within(|| {
-        for workers in common::WORKERS {
-            let rt = Runtime::builder().workers(workers).max_stacks(workers).build().unwrap();
-            let ran = Count::new();
-            rt.block_on(|| {
-                scope(|s| {
-                    for _ in 0..workers {
+fn without_stacks_kin_that_are_waited_for_exceed_the_limit() {
+    within_each(common::WORKERS, |workers| {
+        let rt = Runtime::builder().workers(workers).max_stacks(workers).build().unwrap();
+        let ran = Count::new();
+        rt.block_on(|| {
+            crowd(workers, |_| {
+                scope_with(Wait::DescendantsOnly, |s| {
+                    spawn_local(|| yield_now().unwrap()).detach();
+                    for _ in 0..10 {
                         s.spawn(|| {
-                            scope_with(Wait::DescendantsOnly, |s| {
-                                spawn_local(|| yield_now().unwrap()).detach();
-                                for _ in 0..10 {
-                                    s.spawn(|| {
-                                        spawn_local(|| yield_now().unwrap()).detach();
-                                        yield_now().unwrap();
-                                        ran.up();
-                                    });
-                                }
-                            });
+                            spawn_local(|| yield_now().unwrap()).detach();
+                            yield_now().unwrap();
+                            ran.up();
                         });
                     }
                 });
             });
-            assert_eq!(ran.get(), workers * 10);
-        }
+        });
+        assert_eq!(ran.get(), workers * 10);
     });
 }
 
 #[test]
-fn kin_that_will_never_find_a_stack_fail_though_strangers_are_ready() {
+fn kin_exceed_the_limit_though_strangers_are_ready() {
     within(|| {
         let rt = Runtime::builder().workers(1).max_stacks(3).build().unwrap();
         let (started, over, ran) = (Flag::new(), Flag::new(), Count::new());
-        rt.block_on(|| {
-            scope(|s| {
-                // Two strangers have the other stacks: one that waits, and one that is ready.
-                s.spawn(|| {
-                    scope(|s| {
-                        s.spawn(|| {
-                            started.set();
-                            over.wait();
-                            ran.up();
-                        });
-                        started.wait();
+        scope_on(&rt, |s| {
+            // Two strangers have the other stacks: one that waits, and one that is ready.
+            s.spawn(|| {
+                scope(|s| {
+                    s.spawn(|| {
+                        started.set();
+                        over.wait();
+                        ran.up();
                     });
+                    started.wait();
                 });
-                started.wait();
-                yields(10);
-                // Another stranger: there will be a stack for it when the scope has ended.
-                s.spawn_with(task().stack_size(1 << 20).unwrap(), || ran.up());
-                scope_with(Wait::DescendantsOnly, |s| {
-                    let kin = s.spawn_with(task().stack_size(1 << 20).unwrap(), || ());
-                    assert!(matches!(kin.join(), Err(JoinError::NoStack(_))));
-                });
-                assert_eq!(ran.get(), 0);
-                // Frees them.
-                over.set();
-                ran.wait(2);
             });
+            started.wait();
+            yields(10);
+            // Another stranger: there will be a stack for it when the scope has ended.
+            task().stack_size(1 << 20).unwrap().spawn_in(s, || ran.up());
+            scope_with(Wait::DescendantsOnly, |s| {
+                let kin = task().stack_size(1 << 20).unwrap().spawn_in(s, || 7);
+                assert_eq!(kin.join().unwrap(), 7);
+            });
+            assert_eq!(ran.get(), 0);
+            // Frees them.
+            over.set();
+            ran.wait(2);
         });
     });
 }

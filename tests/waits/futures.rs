@@ -1,19 +1,8 @@
 //! A task as a future: polled by any executor, joined or dropped between polls, woken by its end.
 
-use crate::common::mpsc::{Sender, channel};
-use crate::common::rerun::alone;
-use crate::common::{
-    self, Flag, Mutex, eventually, in_task, panic_of, parks, scaled, scaled_in_debug, text, with,
-    with_each, with_each_and_many,
-};
-use crate::{Counting, block_on, poll};
-use cygnet::sync::Event;
-use cygnet::{
-    Runtime, Task, TaskId, blocking, park, scope, spawn, spawn_migratable, unparker, yield_now,
-};
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::{Poll, Wake, Waker};
+use crate::common::mpsc::Sender;
+use crate::common::prelude::*;
+use crate::{Counting, poll};
 
 /// A task that ends when told.
 fn gated(rt: &Runtime) -> (Sender<()>, Task<bool>) {
@@ -25,6 +14,7 @@ fn polled<T>(task: &mut Task<T>, waker: &Waker) {
     assert!(poll(Pin::new(task), waker).is_pending());
 }
 
+/// T37.
 #[test]
 fn a_task_is_a_future_for_any_executor() {
     with_each_and_many(|rt| {
@@ -77,26 +67,22 @@ fn a_task_that_was_polled_can_still_be_joined_and_dropped() {
     });
 }
 
-/// A waker that notes the current task, and what a call of `spawn` says.
-struct Asks(Mutex<Option<(Option<TaskId>, String)>>);
+/// The current task, and what a call of `spawn` says, when a waker is called.
+type Asked = Arc<Mutex<Option<(Option<TaskId>, String)>>>;
 
-impl Asks {
-    fn waker() -> (Arc<Asks>, Waker) {
-        let asks = Arc::new(Asks(Mutex::new(None)));
-        (asks.clone(), Waker::from(asks))
-    }
-
-    fn was_called_outside_tasks(&self) {
-        let (id, said) = self.0.lock().unwrap().take().expect("it is called");
-        assert!(id.is_none() && said.contains("outside a task"), "{id:?}: {said}");
-    }
+fn asks() -> (Asked, Waker) {
+    let asked = Asked::default();
+    let told = asked.clone();
+    let ask = move || {
+        let said = panic_of(|| spawn(|| ()).detach());
+        *told.lock().unwrap() = Some((current_id(), said));
+    };
+    (asked, calling(ask))
 }
 
-impl Wake for Asks {
-    fn wake(self: Arc<Self>) {
-        let said = panic_of(|| spawn(|| ()).detach());
-        *self.0.lock().unwrap() = Some((cygnet::current_id(), said));
-    }
+fn assert_called_outside_tasks(asked: &Asked) {
+    let (id, said) = asked.lock().unwrap().take().expect("it is called");
+    assert!(id.is_none() && said.contains("outside a task"), "{id:?}: {said}");
 }
 
 #[test]
@@ -104,13 +90,7 @@ fn a_waker_is_called_in_the_name_of_no_task() {
     with_each(|rt| {
         // A task that waits while the other ends on the same worker must not be taken for the
         // caller.
-        let (tell, told) = channel();
-        let bystander = rt.spawn(move || {
-            tell.send(unparker()).unwrap();
-            park().unwrap();
-        });
-        let unparker = told.recv().unwrap();
-        eventually("it is parked", || parks(rt) == 1);
+        let (bystander, unparker) = sleeper(rt);
         for waits in [false, true] {
             let open = Flag::new();
             let mut task = rt.spawn(move || {
@@ -121,22 +101,22 @@ fn a_waker_is_called_in_the_name_of_no_task() {
                     common::thread::yield_now();
                 }
             });
-            let (asks, waker) = Asks::waker();
+            let (asked, waker) = asks();
             polled(&mut task, &waker);
             open.set();
-            eventually("the waker is called", || asks.0.lock().unwrap().is_some());
-            asks.was_called_outside_tasks();
+            eventually("the waker is called", || asked.lock().unwrap().is_some());
+            assert_called_outside_tasks(&asked);
             task.join().unwrap();
         }
         unparker.unpark();
-        bystander.join().unwrap();
+        assert!(bystander.join().unwrap());
     });
 }
 
 #[test]
 fn a_waker_that_a_task_calls_is_not_called_in_its_name() {
     in_task(|_| {
-        let (asks, waker) = Asks::waker();
+        let (asked, waker) = asks();
         // By the end of a task, which is called in place or has been by another worker.
         let (task, pending) = scope(|_| {
             let mut task = spawn(|| ());
@@ -144,7 +124,7 @@ fn a_waker_that_a_task_calls_is_not_called_in_its_name() {
             (task, pending)
         });
         if pending {
-            asks.was_called_outside_tasks();
+            assert_called_outside_tasks(&asked);
             task.join().unwrap();
         }
         // By a primitive, and by a cancel.
@@ -152,12 +132,12 @@ fn a_waker_that_a_task_calls_is_not_called_in_its_name() {
         let mut waits = Box::pin(event.wait_async());
         assert!(poll(waits.as_mut(), &waker).is_pending());
         event.set();
-        asks.was_called_outside_tasks();
+        assert_called_outside_tasks(&asked);
         let handle = cygnet::cancel_handle();
         let mut watched = handle.cancelled_async();
         assert!(poll(pin!(&mut watched), &waker).is_pending());
         handle.cancel("enough");
-        asks.was_called_outside_tasks();
+        assert_called_outside_tasks(&asked);
         assert!(cygnet::current_id().is_some(), "and the task is itself again");
     });
 }
@@ -203,9 +183,7 @@ fn a_waker_that_panics_when_it_is_woken_or_dropped_does_no_harm() {
     with_each(|rt| {
         // A started task that ends when told, polled once with the only reference to such a waker.
         let armed = || {
-            let before = parks(rt);
-            let (open, mut task) = gated(rt);
-            eventually("it waits", || parks(rt) > before);
+            let (open, mut task) = parking(rt, 1, || gated(rt));
             // Leaves the registered clone as the last.
             let waker = std::mem::ManuallyDrop::new(Waker::from(Arc::new(Bomb)));
             polled(&mut task, &waker);
@@ -230,9 +208,7 @@ fn a_waker_that_panics_when_it_is_woken_or_dropped_does_no_harm() {
         open.send(()).unwrap();
         assert!(task.join().unwrap());
         let (open, task) = armed();
-        let before = parks(rt);
-        let joining = rt.spawn(move || task.join().unwrap());
-        eventually("it waits", || parks(rt) > before);
+        let joining = parked(rt, 1, move || task.join().unwrap());
         open.send(()).unwrap();
         assert!(joining.join().unwrap());
         // Dropped with the handle.
@@ -240,31 +216,6 @@ fn a_waker_that_panics_when_it_is_woken_or_dropped_does_no_harm() {
         task.detach();
         open.send(()).unwrap();
     });
-}
-
-/// A waker that ends one task and waits for another when it is dropped.
-struct Waits {
-    open: Sender<()>,
-    other: Mutex<Option<Task<u64>>>,
-    opened: Flag,
-    waited: Arc<Mutex<Option<String>>>,
-}
-
-impl Wake for Waits {
-    fn wake(self: Arc<Self>) {}
-}
-
-impl Drop for Waits {
-    fn drop(&mut self) {
-        let other = self.other.get_mut().unwrap().take().unwrap();
-        self.open.send(()).unwrap();
-        self.opened.set();
-        let waited = match std::panic::catch_unwind(|| other.join()) {
-            Ok(Ok(7)) | Err(_) => "for the other's end, or refused".to_owned(),
-            Ok(outcome) => format!("{outcome:?}, before the other's end"),
-        };
-        *self.waited.lock().unwrap() = Some(waited);
-    }
 }
 
 /// Joins a task, by `join`, that was polled before with a waker which, when it is dropped for that,
@@ -279,8 +230,17 @@ fn join_that_drops_a_waker_that_waits(rt: &Runtime, joiners: u64, join: fn(&Runt
         });
         eventually("both wait", || parks(rt) == before + 2);
         let (opened, waited) = (Flag::new(), Arc::new(Mutex::new(None)));
-        let other = Mutex::new(Some(other));
-        let waker = Waker::from(Arc::new(Waits { open, other, opened, waited: waited.clone() }));
+        let (mut other, tell) = (Some(other), waited.clone());
+        let waker = calling_at_drop(move || {
+            let other = other.take().unwrap();
+            open.send(()).unwrap();
+            opened.set();
+            let waited = match catch_unwind(|| other.join()) {
+                Ok(Ok(7)) | Err(_) => "for the other's end, or refused".to_owned(),
+                Ok(outcome) => format!("{outcome:?}, before the other's end"),
+            };
+            *tell.lock().unwrap() = Some(waited);
+        });
         polled(&mut task, &waker);
         drop(waker);
         common::thread::scope(|threads| {
@@ -298,8 +258,7 @@ fn join_that_drops_a_waker_that_waits(rt: &Runtime, joiners: u64, join: fn(&Runt
 
 #[test]
 fn the_end_of_a_joined_task_does_not_end_a_wait_of_an_earlier_waker() {
-    common::real!("a process of its own");
-    alone("futures::the_end_of_a_joined_task_does_not_end_a_wait_of_an_earlier_waker", || {
+    in_own_process(|| {
         with_each(|rt| {
             join_that_drops_a_waker_that_waits(rt, 1, |rt, task| {
                 assert!(rt.spawn(move || task.join().unwrap()).join().unwrap());
@@ -309,45 +268,33 @@ fn the_end_of_a_joined_task_does_not_end_a_wait_of_an_earlier_waker() {
     });
 }
 
-/// A waker whose destructor waits, so that a migratable task may go on elsewhere.
-struct Moves;
-
-impl Wake for Moves {
-    fn wake(self: Arc<Self>) {}
-}
-
-impl Drop for Moves {
-    fn drop(&mut self) {
-        for _ in 0..20 {
-            let me = unparker();
-            spawn(move || me.unpark()).detach();
-            let _ = park();
-        }
-    }
-}
-
 #[test]
 fn a_migratable_task_may_move_while_its_join_drops_an_earlier_waker() {
-    common::real!("a process of its own");
     fn poll_and_join(n: u64) -> u64 {
         let mut task = spawn(move || vec![n; 4]);
-        let polled = poll(Pin::new(&mut task), &Waker::from(Arc::new(Moves)));
+        // The destructor of the waker waits, so that the task may go on elsewhere.
+        let moves = calling_at_drop(|| {
+            for _ in 0..20 {
+                let me = unparker();
+                spawn(move || me.unpark()).detach();
+                let _ = park();
+            }
+        });
+        let polled = poll_by(&mut task, &moves);
+        drop(moves);
         match polled {
             Poll::Ready(numbers) => numbers.unwrap()[3],
             Poll::Pending => task.join().unwrap()[3],
         }
     }
-    let name = "futures::a_migratable_task_may_move_while_its_join_drops_an_earlier_waker";
-    alone(name, || {
-        with(&[2, 3, 8], |rt| {
+    in_own_process(|| {
+        in_task_with(&[2, 3, 8], |_| {
             for _ in 0..scaled_in_debug(500) {
-                rt.block_on(|| {
-                    let body = || (0..10).map(poll_and_join).sum::<u64>();
-                    // SAFETY: it holds handles and numbers over its suspensions.
-                    let tasks: Vec<_> =
-                        (0..50).map(|_| unsafe { spawn_migratable(body) }).collect();
-                    tasks.into_iter().for_each(|task| assert_eq!(task.join().unwrap(), 45));
-                });
+                let body = || (0..10).map(poll_and_join).sum::<u64>();
+                // SAFETY: it holds handles and numbers over its suspensions.
+                let tasks: Vec<_> =
+                    (0..50).map(|_| unsafe { cygnet::task().migratable() }.spawn(body)).collect();
+                tasks.into_iter().for_each(|task| assert_eq!(task.join().unwrap(), 45));
             }
         });
     });

@@ -1,19 +1,7 @@
 //! Groups of tasks that are spawned one by one and from everywhere.
 
-use crate::common::rerun::alone_and_leaking;
-use crate::common::{
-    self, Count, Drops, eventually, in_task, panic_of, parks, runtime, scaled_in_debug, with_each,
-    with_each_and_many, with_own, within, yields,
-};
-use cygnet::sync::Event;
-use cygnet::{
-    JoinError, Reason, TaskError, TaskGroup, ignore_cancellation, park, scope, sleep, spawn,
-    timeout, yield_now,
-};
+use crate::common::prelude::*;
 use std::fmt::Debug;
-use std::panic::resume_unwind;
-use std::sync::Arc;
-use std::time::Duration;
 
 /// The failure with which the join of a group ends.
 fn failure<E: Send + Debug + 'static>(group: TaskGroup<E>) -> E {
@@ -28,25 +16,24 @@ fn not_started<E: Send + Debug + 'static>(group: TaskGroup<E>) -> Reason {
     }
 }
 
+/// T6.
 #[test]
 fn a_join_waits_for_all_members_wherever_they_come_from() {
-    with_each_and_many(|rt| {
+    in_task_and_many(|_| {
         let (n, count) = (scaled_in_debug(1_000), Count::new());
-        let spawn_in = |group: &TaskGroup| (0..n).for_each(|_| group.spawn(move || count.up()));
-        rt.block_on(|| {
-            let group = TaskGroup::new();
-            common::thread::scope(|threads| {
-                threads.spawn(|| spawn_in(&group));
-                threads.spawn(|| spawn_in(&group));
-                spawn_in(&group);
-            });
-            scope(|s| {
-                s.spawn(|| spawn_in(&group));
-                s.spawn(|| spawn_in(&group));
-            });
-            group.join().unwrap();
-            assert_eq!(count.get(), 5 * n);
+        let spawn_in = |group: &TaskGroup| (0..n).for_each(|_| group.add(move || count.up()));
+        let group = TaskGroup::new();
+        common::thread::scope(|threads| {
+            threads.spawn(|| spawn_in(&group));
+            threads.spawn(|| spawn_in(&group));
+            spawn_in(&group);
         });
+        scope(|s| {
+            s.spawn(|| spawn_in(&group));
+            s.spawn(|| spawn_in(&group));
+        });
+        group.join().unwrap();
+        assert_eq!(count.get(), 5 * n);
     });
 }
 
@@ -66,12 +53,12 @@ fn the_first_failure_is_kept_and_cancels_the_others_of_a_group_that_fails_fast()
         let told = Count::new();
         let group = TaskGroup::fallible().fail_fast();
         for _ in 0..3 {
-            group.spawn(move || {
+            group.add(move || {
                 assert_eq!(*park().unwrap_err().reason(), Reason::SiblingFailed);
                 told.up();
             });
         }
-        group.spawn(|| {
+        group.add(|| {
             yield_now().unwrap();
             Err("the first")
         });
@@ -79,8 +66,8 @@ fn the_first_failure_is_kept_and_cancels_the_others_of_a_group_that_fails_fast()
         assert!(told.get() <= 3);
 
         let group = TaskGroup::fallible();
-        group.spawn(|| Err(7));
-        group.spawn(move || {
+        group.add(|| Err(7));
+        group.add(move || {
             yields(10);
             told.put(100);
             Ok(())
@@ -91,33 +78,30 @@ fn the_first_failure_is_kept_and_cancels_the_others_of_a_group_that_fails_fast()
 
         // A panic is a failure, too.
         let group = TaskGroup::new().fail_fast();
-        group.spawn(|| resume_unwind(Box::new("boom")));
-        group.spawn(|| assert!(park().is_err()));
-        match group.join().unwrap_err() {
-            TaskError::Join(JoinError::Panicked(payload)) => {
-                assert_eq!(payload.downcast_ref(), Some(&"boom"));
-            }
-            other => panic!("{other:?}"),
-        }
+        group.add(|| resume_unwind(Box::new("boom")));
+        group.add(|| assert!(park().is_err()));
+        let TaskError::Join(JoinError::Panicked(payload)) = group.join().unwrap_err() else {
+            panic!("it has not panicked")
+        };
+        assert_eq!(payload.downcast_ref(), Some(&"boom"));
     });
 }
 
+/// T7.
 #[test]
 fn a_linked_group_is_cancelled_and_waited_for_with_its_scope() {
     with_each(|rt| {
         let drops = Drops::new();
-        let (members, before) = (drops.clone(), parks(rt));
-        let task = rt.spawn(move || {
+        let members = drops.clone();
+        let task = parked(rt, 6, move || {
             scope(|_| {
                 let group = TaskGroup::new();
                 let over = Arc::new(Event::new());
-                (0..4).for_each(|_| group.spawn(members.parks()));
+                (0..4).for_each(|_| group.add(members.parks()));
                 // The fifth ends after the join. Else the group might have ended in time for that.
-                let (value, waits) = (members.guard(), Arc::clone(&over));
-                group.spawn(move || {
-                    let _local = value;
-                    ignore_cancellation(|| waits.wait()).unwrap().unwrap();
-                });
+                group.add(members.around(own(&over, |over| {
+                    ignore_cancellation(|| over.wait()).unwrap().unwrap();
+                })));
                 // The join is cut short. The scope waits nevertheless.
                 let joined = group.join();
                 assert!(matches!(joined, Err(TaskError::Join(JoinError::Cancelled(_)))));
@@ -125,7 +109,6 @@ fn a_linked_group_is_cancelled_and_waited_for_with_its_scope() {
             });
             members.left()
         });
-        eventually("they wait", || parks(rt) >= before + 6);
         task.cancel("enough");
         assert_eq!(task.join().unwrap(), 0);
     });
@@ -138,7 +121,7 @@ fn dropping_a_group_cancels_its_members() {
         scope(|_| {
             let group = TaskGroup::new();
             for n in 0..5 {
-                group.spawn(drops.parks());
+                group.add(drops.parks());
                 if n == 2 {
                     yield_now().unwrap();
                 }
@@ -157,11 +140,7 @@ fn a_cancelled_group_starts_no_member_and_says_so() {
         group.cancel_handle().cancel("closed");
         assert!(group.is_cancelled());
         let drops = Drops::new();
-        let value = drops.guard();
-        group.spawn(move || {
-            let _value = value;
-            unreachable!("it never starts")
-        });
+        group.add(drops.around(|| unreachable!("it never starts")));
         assert_eq!(not_started(group), Reason::from("closed"));
         assert_eq!(drops.left(), 0);
     });
@@ -170,13 +149,12 @@ fn a_cancelled_group_starts_no_member_and_says_so() {
 #[test]
 fn cancel_and_join_has_waited_also_if_the_caller_is_cancelled() {
     with_each(|rt| {
-        let before = parks(rt);
-        let task = rt.spawn(|| {
+        let task = parked(rt, 5, || {
             let drops = Drops::new();
             let group = TaskGroup::fallible();
             for n in 0..4 {
                 let waits = drops.parks();
-                group.spawn(move || {
+                group.add(move || {
                     waits();
                     if n == 3 { Err("a failure counts more than a cancel") } else { Ok(()) }
                 });
@@ -186,7 +164,6 @@ fn cancel_and_join_has_waited_also_if_the_caller_is_cancelled() {
             assert_eq!(drops.left(), 0);
             result
         });
-        eventually("they wait", || parks(rt) >= before + 5);
         task.cancel("enough");
         let failed = task.join().unwrap().unwrap_err().into_failed().unwrap();
         assert_eq!(failed, "a failure counts more than a cancel");
@@ -200,10 +177,10 @@ fn a_detached_group_outlives_its_maker_and_ends_with_its_runtime() {
         let before = parks(&rt);
         let group = rt.block_on(|| {
             let group = TaskGroup::detached(&handle).unwrap();
-            group.spawn(|| assert!(park().is_err()));
+            group.add(|| assert!(park().is_err()));
             group
         });
-        group.spawn(|| assert!(park().is_err()));
+        group.add(|| assert!(park().is_err()));
         eventually("they wait", || parks(&rt) >= before + 2);
         let dropper = common::thread::spawn(move || drop(rt));
         // From a plain thread.
@@ -215,6 +192,7 @@ fn a_detached_group_outlives_its_maker_and_ends_with_its_runtime() {
     });
 }
 
+/// T8.
 #[test]
 fn a_detached_group_does_not_hold_up_the_end_of_its_runtime() {
     with_own(|rt| {
@@ -224,11 +202,9 @@ fn a_detached_group_does_not_hold_up_the_end_of_its_runtime() {
         let group = TaskGroup::detached(&handle).unwrap();
         let child: TaskGroup = group.child();
         for group in [&group, &child] {
-            let value = drops.guard();
-            group.spawn(move || {
-                let _local = value;
+            group.add(drops.around(|| {
                 assert_eq!(*park().unwrap_err().reason(), Reason::RuntimeShutDown);
-            });
+            }));
         }
         let empty: TaskGroup<u8> = group.child();
         eventually("they wait", || parks(&rt) >= before + 2);
@@ -242,14 +218,13 @@ fn a_detached_group_does_not_hold_up_the_end_of_its_runtime() {
         empty.join().unwrap();
 
         // A member that comes too late is dropped, and reported.
-        let value = drops.guard();
-        group.spawn(move || drop(value));
+        group.add(drops.around(|| ()));
         assert_eq!(drops.left(), 0);
         let late: TaskGroup<u8> = group.child();
         assert!(late.is_cancelled() && late.cancel_handle().is_cancelled());
         late.cancel("again");
         drop(late.child::<u8>());
-        late.spawn(|| Err(7));
+        late.add(|| Err(7));
         assert_eq!(not_started(late), Reason::RuntimeShutDown);
         assert_eq!(not_started(group), Reason::RuntimeShutDown);
         assert!(TaskGroup::detached(&handle).is_err());
@@ -258,17 +233,11 @@ fn a_detached_group_does_not_hold_up_the_end_of_its_runtime() {
 
 #[test]
 fn a_forgotten_detached_group_does_not_hold_up_the_end_of_its_runtime() {
-    common::real!("a process of its own");
-    let name = "group::a_forgotten_detached_group_does_not_hold_up_the_end_of_its_runtime";
-    alone_and_leaking(name, || {
+    in_own_process_leaking(|| {
         with_own(|rt| {
             let drops = Drops::new();
             let group = TaskGroup::detached(&rt.handle()).unwrap();
-            let value = drops.guard();
-            group.spawn(move || {
-                let _local = value;
-                park().unwrap_err();
-            });
+            group.add(drops.parks());
             std::mem::forget(group);
             drop(rt);
             assert_eq!(drops.left(), 0, "its member has ended");
@@ -279,17 +248,11 @@ fn a_forgotten_detached_group_does_not_hold_up_the_end_of_its_runtime() {
 /// The panic of a destructor does not hide that the member did not start.
 #[test]
 fn a_late_member_whose_captures_panic_is_a_failure() {
-    struct Bomb;
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            resume_unwind(Box::new("on purpose"));
-        }
-    }
     with_each(|rt| {
         let group = TaskGroup::detached(&rt.handle()).unwrap();
         group.cancel("enough");
-        let bomb = Bomb;
-        let spawned = common::payload_of(|| group.spawn(move || drop(bomb)));
+        let bomb = Bomb("on purpose");
+        let spawned = common::payload_of(|| group.add(move || drop(bomb)));
         assert!(spawned.is_some(), "it was dropped here");
         assert_eq!(not_started(group), Reason::from("enough"));
     });
@@ -300,11 +263,11 @@ fn a_cancelled_detached_group_takes_no_more_members_and_ends() {
     with_each(|rt| {
         let group = TaskGroup::fallible_detached(&rt.handle()).unwrap().fail_fast();
         let child: TaskGroup = group.child();
-        child.spawn(|| assert_eq!(*park().unwrap_err().reason(), Reason::SiblingFailed));
-        group.spawn(|| Err("the first"));
+        child.add(|| assert_eq!(*park().unwrap_err().reason(), Reason::SiblingFailed));
+        group.add(|| Err("the first"));
         eventually("it has come down", || child.is_cancelled());
-        group.spawn(|| Err("too late"));
-        child.spawn(|| panic!("it does not start"));
+        group.add(|| Err("too late"));
+        child.add(|| panic!("it does not start"));
         assert_eq!(not_started(child), Reason::SiblingFailed);
         assert_eq!(failure(group), "the first");
     });
@@ -331,17 +294,13 @@ fn spawns_into_detached_groups_race_cancels_and_the_end_of_the_runtime() {
                 let handle = group.cancel_handle();
                 let spawned = |group: &TaskGroup| {
                     for n in 0..20 {
-                        let value = drops.guard();
-                        let member = move || {
-                            let _local = value;
-                            drop(yield_now());
-                        };
+                        let member = drops.around(|| drop(yield_now()));
                         if n % 3 == 0 {
                             let child: TaskGroup = group.child();
-                            child.spawn(member);
+                            child.add(member);
                             drop(child.join());
                         } else {
-                            group.spawn(member);
+                            group.add(member);
                         }
                     }
                 };
@@ -367,8 +326,8 @@ fn members_spawn_members_and_a_time_limit_holds_for_them() {
     in_task(|_| {
         let group = Arc::new(TaskGroup::new());
         let (again, count) = (Arc::downgrade(&group), Count::new());
-        group.spawn(move || {
-            (0..10).for_each(|_| again.upgrade().unwrap().spawn(move || count.up()));
+        group.add(move || {
+            (0..10).for_each(|_| again.upgrade().unwrap().add(move || count.up()));
         });
         count.wait(10);
         // A member may hold it for a moment longer.
@@ -377,7 +336,7 @@ fn members_spawn_members_and_a_time_limit_holds_for_them() {
         }
         let late = timeout(Duration::from_millis(2), || {
             let group = TaskGroup::new();
-            group.spawn(|| assert_eq!(*park().unwrap_err().reason(), Reason::Deadline));
+            group.add(|| assert_eq!(*park().unwrap_err().reason(), Reason::Deadline));
             let _ = sleep(Duration::from_secs(1000));
         });
         assert!(late.is_err());
@@ -390,9 +349,9 @@ fn members_inherit_task_locals_and_keep_their_names() {
     in_task(|_| {
         let group = TaskGroup::new();
         USER.scope(7, || {
-            group.spawn_with(cygnet::task().name("reader"), || {
-                USER.with(|user| assert_eq!(user, Some(&7)))
-            });
+            cygnet::task()
+                .name("reader")
+                .spawn_in(&group, || USER.with(|user| assert_eq!(user, Some(&7))));
         });
         group.join().unwrap();
     });
@@ -409,17 +368,13 @@ fn joins_cancels_failures_and_drops_race() {
                     let group = if round % 2 == 0 { group.fail_fast() } else { group };
                     let handle = group.cancel_handle();
                     for n in 0..8 {
-                        let value = drops.guard();
-                        group.spawn(move || {
-                            let _local = value;
-                            match (round + n) % 6 {
-                                0 => Err(n),
-                                1 => yield_now().map_err(|_| n),
-                                2 => resume_unwind(Box::new("on purpose")),
-                                3 => sleep(Duration::from_micros(50)).map_err(|_| n),
-                                _ => Ok(()),
-                            }
-                        });
+                        group.add(drops.around(move || match (round + n) % 6 {
+                            0 => Err(n),
+                            1 => yield_now().map_err(|_| n),
+                            2 => resume_unwind(Box::new("on purpose")),
+                            3 => sleep(Duration::from_micros(50)).map_err(|_| n),
+                            _ => Ok(()),
+                        }));
                     }
                     let canceller =
                         (round % 3 == 0).then(|| spawn(move || handle.cancel("enough")));
@@ -430,10 +385,4 @@ fn joins_cancels_failures_and_drops_race() {
             }
         });
     });
-}
-
-#[test]
-fn outside_a_task_a_group_says_what_to_do() {
-    let text = panic_of(|| drop(TaskGroup::new()));
-    assert!(text.contains("outside a task"), "{text}");
 }

@@ -1,14 +1,7 @@
 //! Groups whose members hand on a cancel with `?`.
 
-use crate::common::mpsc::channel;
-use crate::common::{Count, Flag, with_each};
-use cygnet::sync::Event;
-use cygnet::{
-    Cancelled, JoinError, Reason, Runtime, TaskGroup, cancel_handle, ignore_cancellation, park,
-    scope, spawn,
-};
+use crate::common::prelude::*;
 use std::error::Error;
-use std::sync::Arc;
 
 /// A group with members that have and have not begun, and that hand on their cancel with `?`.
 fn cancelled_by_hand<E: std::fmt::Debug + Send + 'static>(
@@ -21,13 +14,13 @@ fn cancelled_by_hand<E: std::fmt::Debug + Send + 'static>(
                 let group = group();
                 let waits = Count::new();
                 for _ in 0..begun {
-                    group.spawn(move || {
+                    group.add(move || {
                         waits.up();
                         fails()
                     });
                 }
                 waits.wait(begun);
-                (0..2).for_each(|_| group.spawn(fails));
+                (0..2).for_each(|_| group.add(fails));
                 group.cancel_and_join("the server stops")
             });
             assert!(joined.is_ok(), "{begun} have begun: {joined:?}");
@@ -58,7 +51,7 @@ fn a_member_that_hands_on_another_cancel_than_that_of_its_group_has_failed() {
             let group = TaskGroup::<Cancelled>::fallible();
             let ended = Flag::new();
             let seen = ended;
-            group.spawn(move || {
+            group.add(move || {
                 let own = scope(|s| {
                     s.cancel("its own");
                     park()
@@ -91,7 +84,7 @@ fn a_member_that_hands_on_a_cancel_that_is_ignored_above_its_group_has_failed() 
                     let group = TaskGroup::<Cancelled>::fallible();
                     let hands_on = Flag::new();
                     let begins = hands_on;
-                    group.spawn(move || {
+                    group.add(move || {
                         begins.set();
                         told
                     });
@@ -115,14 +108,14 @@ fn a_failure_counts_more_than_a_cancel_that_was_handed_on_before_it() {
             let group = TaskGroup::<Box<dyn Error + Send + Sync>>::fallible();
             let (told, begun) = (Arc::new(Event::new()), Count::new());
             let (is_told, begins) = (Arc::clone(&told), begun);
-            group.spawn(move || {
+            group.add(move || {
                 begins.up();
                 let cancelled = park();
                 told.set();
                 Ok(cancelled?)
             });
             let begins = begun;
-            group.spawn(move || {
+            group.add(move || {
                 ignore_cancellation(|| {
                     begins.up();
                     is_told.wait()

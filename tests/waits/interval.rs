@@ -1,15 +1,8 @@
 //! Intervals: which ticks come, told by the moments at which they were due, to tasks, threads and
 //! futures.
 
-use crate::common::{
-    self, Flag, eventually, in_task, panic_of, parks, runtime, scaled, with_each, within,
-};
+use crate::common::prelude::*;
 use crate::is_pending;
-use cygnet::{
-    Interval, MissedTicks, Reason, RuntimeEnded, interval, interval_at, sleep, spawn, wait,
-};
-use std::pin::pin;
-use std::time::{Duration, Instant};
 
 const SHORT: Duration = Duration::from_millis(1);
 /// Longer than any test waits or is late.
@@ -17,21 +10,19 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
 fn the_first_tick_comes_at_once_and_each_other_a_period_after_the_one_before() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let before = common::now();
-            let mut ticks = interval(SHORT);
-            let first = ticks.tick().unwrap();
-            assert!(first >= before && first <= common::now());
-            for n in 1..5 {
-                let due = ticks.tick().unwrap();
-                assert_eq!(due, first + n * SHORT);
-                assert!(common::now() >= due, "it came before it was due");
-            }
-            let start = common::now() + 2 * SHORT;
-            let mut ticks = interval_at(start, SHORT);
-            (0..5).for_each(|n| assert_eq!(ticks.tick(), Ok(start + n * SHORT)));
-        });
+    in_task(|rt| {
+        let before = common::now();
+        let mut ticks = interval(SHORT);
+        let first = ticks.tick().unwrap();
+        assert!(first >= before && first <= common::now());
+        for n in 1..5 {
+            let due = ticks.tick().unwrap();
+            assert_eq!(due, first + n * SHORT);
+            assert!(common::now() >= due, "it came before it was due");
+        }
+        let start = common::now() + 2 * SHORT;
+        let mut ticks = interval_at(start, SHORT);
+        (0..5).for_each(|n| assert_eq!(ticks.tick(), Ok(start + n * SHORT)));
         assert_eq!(rt.metrics().timers(), 0, "timers are left");
     });
 }
@@ -76,12 +67,10 @@ fn missed_ticks_come_in_a_burst_delay_the_next_one_or_are_skipped() {
 #[test]
 fn a_tick_that_was_cancelled_or_dropped_is_not_used_up() {
     with_each(|rt| {
-        let before = parks(rt);
         // Cancelled while it waits.
         let start = common::now() + HOUR;
         let mut ticks = rt.handle().interval_at(start, HOUR);
-        let task = rt.spawn(move || (ticks.tick().unwrap_err().reason().clone(), ticks));
-        eventually("it waits", || parks(rt) > before);
+        let task = parked(rt, 1, move || (ticks.tick().unwrap_err().reason().clone(), ticks));
         task.cancel("enough");
         let (reason, mut ticks) = task.join().unwrap();
         assert_eq!((reason, ticks.next_tick()), (Reason::from("enough"), Some(start)));
@@ -98,8 +87,7 @@ fn a_tick_that_was_cancelled_or_dropped_is_not_used_up() {
         // Where nothing may suspend.
         ticks.reset_at(start + HOUR);
         let mut ticks = rt.block_on(move || {
-            let said = panic_of(|| cygnet::no_suspend(|| ticks.tick()));
-            assert!(said.contains("inside no_suspend"), "{said}");
+            panics_with("inside no_suspend", || cygnet::no_suspend(|| ticks.tick()));
             ticks
         });
         assert_eq!(ticks.next_tick(), Some(start + HOUR));

@@ -1,11 +1,7 @@
 //! Permits: `park` and `unpark`, by tasks and by foreign threads.
 
-use crate::common::mpsc::channel;
-use crate::common::{
-    self, Count, Flag, eventually, give_way_until, in_task, in_task_and_many, panic_of, parks,
-    scaled, with_each, with_each_and_many, with_own,
-};
-use cygnet::{Handle, Unparker, blocking, park, spawn, unparker, yield_now};
+use crate::common::mpsc::Sender;
+use crate::common::prelude::*;
 
 #[test]
 fn an_unpark_before_the_park_is_kept_and_two_count_as_one() {
@@ -32,19 +28,14 @@ fn an_unpark_before_the_park_is_kept_and_two_count_as_one() {
 fn a_foreign_thread_wakes_a_parked_task() {
     with_each_and_many(|rt| {
         let (tell, unparkers) = channel::<Unparker>();
-        let tasks: Vec<_> = (0..100)
-            .map(|_| {
-                let tell = tell.clone();
-                rt.spawn(move || {
-                    tell.send(unparker()).unwrap();
-                    park().is_ok()
-                })
-            })
-            .collect();
-        let unparkers: Vec<_> = unparkers.iter().take(100).collect();
-        eventually("all are parked", || parks(rt) >= 100);
-        unparkers.iter().for_each(Unparker::unpark);
-        assert!(tasks.into_iter().all(|task| task.join().unwrap()));
+        let parks = |tell: Sender<Unparker>| {
+            tell.send(unparker()).unwrap();
+            park().is_ok()
+        };
+        let spawns = |_| rt.spawn(own(&tell, parks));
+        let tasks: Vec<_> = parking(rt, 100, || (0..100).map(spawns).collect());
+        unparkers.try_iter().for_each(|unparker| unparker.unpark());
+        assert!(join_all(tasks).into_iter().all(|woken| woken));
     });
 }
 
@@ -64,17 +55,22 @@ fn every_permit_of_many_foreign_threads_at_once_is_seen() {
         let unparker = unparkers.recv().unwrap();
         common::thread::scope(|scope| {
             for _ in 0..3 {
-                let unparker = unparker.clone();
-                scope.spawn(move || {
+                scope.spawn(own(&unparker, move |unparker| {
                     for _ in 0..each {
                         sent.up();
                         unparker.unpark();
                     }
-                });
+                }));
             }
         });
         task.join().unwrap();
     });
+}
+
+fn park_until(turn: Count, n: usize) {
+    while turn.get() != n {
+        park().unwrap();
+    }
 }
 
 #[test]
@@ -87,25 +83,16 @@ fn two_tasks_wake_each_other_many_times() {
         let partner = spawn(move || {
             tell.send(unparker()).unwrap();
             for round in 0..rounds {
-                while turn.get() != 2 * round + 1 {
-                    park().unwrap();
-                }
+                park_until(turn, 2 * round + 1);
                 turn.put(2 * round + 2);
                 me.unpark();
             }
         });
-        let other = loop {
-            match other.try_recv() {
-                Ok(other) => break other,
-                Err(_) => yield_now().unwrap(),
-            }
-        };
+        let other = received(&other);
         for round in 0..rounds {
             turn.put(2 * round + 1);
             other.unpark();
-            while turn.get() != 2 * round + 2 {
-                park().unwrap();
-            }
+            park_until(turn, 2 * round + 2);
         }
         partner.join().unwrap();
     });
@@ -145,14 +132,4 @@ fn an_unpark_does_not_end_a_wait_of_another_kind_and_is_kept() {
         task.join().unwrap();
         assert_eq!(parks(rt), 1, "the permit was kept for the park");
     });
-}
-
-#[test]
-fn a_park_outside_a_task_says_where_to_call_it() {
-    let said = panic_of(park);
-    assert!(said.contains("outside a task") && said.contains("block_on"), "{said}");
-    assert!(panic_of(|| spawn(|| ()).detach()).contains("outside a task"));
-    assert!(panic_of(yield_now).contains("outside a task"));
-    assert!(panic_of(unparker).contains("outside a task"));
-    assert!(panic_of(Handle::current).contains("outside a runtime"));
 }

@@ -1,12 +1,6 @@
 //! Turns: which task runs after `yield_now`, `yield_to` and `checkpoint`.
 
-use crate::common::mpsc::channel;
-use crate::common::{
-    self, Count, Flag, Mutex, give_way_until, in_task_and_many, in_task_with, join_all, parks,
-    scaled, with, with_each, yields,
-};
-use cygnet::{Task, YieldTo, checkpoint, no_suspend, park, spawn, unparker, yield_now, yield_to};
-use std::sync::Arc;
+use crate::common::prelude::*;
 
 #[test]
 fn yield_now_lets_every_ready_task_run_once() {
@@ -14,15 +8,14 @@ fn yield_now_lets_every_ready_task_run_once() {
         let order = rt.block_on(|| {
             let (order, started) = (Arc::new(Mutex::new(Vec::new())), Count::new());
             let spawns = |i| {
-                let order = order.clone();
-                spawn(move || {
+                spawn(own(&order, move |order| {
                     started.up();
                     started.wait(3);
                     for _ in 0..4 {
                         order.lock().unwrap().push(i);
                         yield_now().unwrap();
                     }
-                })
+                }))
             };
             join_all([0, 1, 2].map(spawns));
             Arc::into_inner(order).unwrap().into_inner().unwrap()
@@ -53,12 +46,11 @@ fn yield_to_a_fresh_or_ready_task_runs_it_before_the_others() {
             let (order, started, go) =
                 (Arc::new(Mutex::new(Vec::new())), Count::new(), Flag::new());
             let spawns = |i| {
-                let order = order.clone();
-                spawn(move || {
+                spawn(own(&order, move |order| {
                     started.up();
                     go.wait();
                     order.lock().unwrap().push(i);
-                })
+                }))
             };
             let tasks = [0, 1, 2, 3, 4].map(spawns);
             if ready {
@@ -88,13 +80,7 @@ fn counting_turns() -> (Task<()>, Count, Flag) {
 #[test]
 fn yield_to_a_parked_a_finished_and_the_calling_task_yields_to_others_instead() {
     in_task_with(&[1], |rt| {
-        let (tell, told) = channel();
-        let before = parks(rt);
-        let parked = spawn(move || {
-            tell.send(unparker()).unwrap();
-            park().unwrap();
-        });
-        give_way_until(|| parks(rt) > before);
+        let (parked, unparker) = sleeper(rt);
         let finished = spawn(|| ());
         give_way_until(|| finished.is_finished());
         let (other, turns, stop) = counting_turns();
@@ -104,20 +90,18 @@ fn yield_to_a_parked_a_finished_and_the_calling_task_yields_to_others_instead() 
         assert_eq!(yield_to(&finished), Ok(YieldTo::Finished));
         assert_eq!(turns.get(), before + 2);
         stop.set();
-        told.recv().unwrap().unpark();
-        join_all([parked, finished, other]);
+        unparker.unpark();
+        assert!(parked.join().unwrap());
+        join_all([finished, other]);
         // A task that has its own handle.
-        let place = Arc::new(Mutex::new(None::<Task<()>>));
-        let answer = Arc::new(Mutex::new(None));
-        let (mine, told) = (place.clone(), answer.clone());
-        *place.lock().unwrap() = Some(spawn(move || {
-            give_way_until(|| mine.lock().unwrap().is_some());
-            let own = mine.lock().unwrap().take().unwrap();
-            *told.lock().unwrap() = Some(yield_to(&own));
+        let ((give, given), (tell, told)) = (channel(), channel());
+        let itself: Task<()> = spawn(move || {
+            let own = received(&given);
+            tell.send(yield_to(&own)).unwrap();
             own.detach();
-        }));
-        give_way_until(|| answer.lock().unwrap().is_some());
-        assert_eq!(*answer.lock().unwrap(), Some(Ok(YieldTo::Itself)));
+        });
+        give.send(itself).unwrap();
+        assert_eq!(received(&told), Ok(YieldTo::Itself));
     });
 }
 

@@ -1,18 +1,6 @@
 //! `wait`: futures inside of tasks and on plain threads, their wakers, and their end.
 
-use crate::common::thread::ThreadId;
-use crate::common::{
-    self, Count, Drops, Mutex, eventually, give_way_until, in_task, in_task_with, panic_of,
-    runtime, scaled_in_debug, with, with_each, within,
-};
-use cygnet::{Cancelled, Reason, park, scope, spawn, timeout, unparker, wait, yield_now};
-use std::cell::Cell;
-use std::future::{pending, poll_fn, ready};
-use std::pin::Pin;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use crate::common::prelude::*;
 
 /// Ready when it is told so, from anywhere.
 #[derive(Clone, Default)]
@@ -83,17 +71,14 @@ fn a_future_that_is_ready_or_becomes_so_gives_its_value() {
 
 #[test]
 fn a_future_may_borrow_and_need_not_be_send_and_is_polled_and_dropped_at_home() {
-    struct Home(ThreadId, Rc<Cell<u32>>);
-    impl Drop for Home {
-        fn drop(&mut self) {
-            assert_eq!(common::thread::current().id(), self.0);
-            self.1.set(self.1.get() + 1);
-        }
-    }
     in_task(|_| {
         let text = String::from("borrowed");
         let drops = Rc::new(Cell::new(0));
-        let home = Home(common::thread::current().id(), Rc::clone(&drops));
+        let (here, theirs) = (common::thread::current().id(), Rc::clone(&drops));
+        let home = OnDrop(|| {
+            assert_eq!(common::thread::current().id(), here);
+            theirs.set(theirs.get() + 1);
+        });
         let length = wait(async {
             let _home = home;
             wait_a_little().await;
@@ -152,8 +137,7 @@ fn a_cancel_and_the_end_of_the_runtime_end_a_wait_and_drop_its_future_first() {
         // The waker outlives it all.
         signal.give();
     });
-    within(|| {
-        let rt = runtime(2);
+    with_own_of(&[2], |rt| {
         let signal = Signal::default();
         let theirs = signal.clone();
         let task = rt.spawn(move || wait(theirs));
@@ -303,23 +287,10 @@ fn where_nothing_may_wait_a_future_must_be_ready() {
     with(&[1, 2], |rt| {
         rt.block_on(|| {
             assert_eq!(cygnet::no_suspend(|| wait(ready(1))), Ok(1));
-            let refused = panic_of(|| cygnet::no_suspend(|| wait(pending::<()>()).is_ok()));
-            assert!(refused.contains("no_suspend"), "{refused}");
+            panics_with("no_suspend", || cygnet::no_suspend(|| wait(pending::<()>()).is_ok()));
         });
-        struct Waits;
-        impl Drop for Waits {
-            fn drop(&mut self) {
-                let refused = wait(ready(1)).unwrap_err();
-                assert_eq!(*refused.reason(), Reason::Unwinding);
-            }
-        }
-        let said = panic_of(|| {
-            rt.block_on(|| {
-                let _waits = Waits;
-                panic!("unwinds");
-            })
-        });
-        assert_eq!(said, "unwinds");
+        let refused = rt.block_on(|| while_unwinding(|| wait(ready(1)))).unwrap_err();
+        assert_eq!(*refused.reason(), Reason::Unwinding);
     });
 }
 

@@ -1,11 +1,7 @@
 //! Sleeping workers are woken while others compute: for tasks from outside, and for tasks that a
 //! busy worker has spawned.
 
-use crate::common::{
-    self, Count, Flag, eventually, join_all, proc, scaled, scaled_in_debug, within,
-};
-use cygnet::{Runtime, park, spawn, unparker};
-use std::time::Duration;
+use crate::common::prelude::*;
 
 /// Shows a behaviour with several workers whose threads have a name of their own.
 fn with_named(name: &str, show: impl Fn(&Runtime) + Sync) {
@@ -56,15 +52,13 @@ fn a_task_from_outside_starts_although_all_woken_workers_compute() {
 fn a_task_from_outside_starts_although_its_finder_runs_a_task_woken_just_then() {
     with_named("finder", |rt| {
         let (started, rounds) = (Count::new(), Count::new());
-        let (tell, told) = common::mpsc::channel();
+        let (tell, told) = channel();
         let computes = rt.spawn(move || {
             tell.send(unparker()).unwrap();
             while park().is_ok() {
                 // Keeps its worker until another has started the task from outside.
                 let round = rounds.get();
-                while started.get() <= round {
-                    common::thread::yield_now();
-                }
+                spin_until(|| started.get() > round);
                 rounds.up();
             }
         });
@@ -78,9 +72,7 @@ fn a_task_from_outside_starts_although_its_finder_runs_a_task_woken_just_then() 
                 common::spin_loop();
             }
             computing.unpark();
-            while rounds.get() <= round {
-                common::thread::yield_now();
-            }
+            spin_until(|| rounds.get() > round);
             task.join().unwrap();
         }
         drop(computes);

@@ -7,6 +7,7 @@ use cygnet::shutdown::Swansong;
 
 use super::floor::Floor;
 use super::ops::{inside, looped, runtime};
+use super::stops::Number;
 use super::stops::measured::{
     guard, guards_of_a_child, guards_of_two, guards_of_two_workers, late_guard,
 };
@@ -135,10 +136,10 @@ pub const CASES: &[Case] = &[
     timed("guard-two-child", 2, guards_of_a_child::<Swansong>),
     timed("guard-deep", 1, |s| looped(s, stops::deep_guards::<Swansong>)),
     timed("guard-deep-alone", 1, |s| looped(s, stops::deep_guards_alone::<Swansong>)),
-    timed("interrupt-future", 1, |s| interrupted(s, stops::bare_polls, stops::interrupted_polls::<Swansong>)),
+    timed("interrupt-future", 1, |s| interrupted(s, |n| stops::polls(Number::some(), n), stops::interrupted_polls::<Swansong>)),
     #[cfg(feature = "futures")]
-    timed("interrupt-stream", 1, |s| interrupted(s, stops::bare_stream_polls, stops::interrupted_stream_polls::<Swansong>)),
-    timed("interrupt-iterator", 1, |s| interrupted(s, stops::bare_steps, stops::interrupted_steps::<Swansong>)),
+    timed("interrupt-stream", 1, |s| interrupted(s, |n| stops::stream_polls(Number::some(), n), stops::interrupted_stream_polls::<Swansong>)),
+    timed("interrupt-iterator", 1, |s| interrupted(s, |n| stops::steps(Number::some(), n), stops::interrupted_steps::<Swansong>)),
     timed("child", 1, |s| looped(s, |n| stops::children::<Swansong>(n, 0))),
     timed("child-siblings", 1, |s| looped(s, |n| stops::children::<Swansong>(n, 1000))),
     timed("child-guard", 1, |s| looped(s, stops::guarded_children::<Swansong>)),

@@ -2,8 +2,9 @@
 //! difference between runs of N and of 2 N operations is the cost of N operations.
 
 use anyhow::{Context, bail};
+use cygnet::sync::{bounded, unbounded};
 
-use super::{ops, rings};
+use super::{ops, rings, waits};
 
 /// An operation that can be counted: its name, and a function that runs it on one worker.
 type Counted = (&'static str, fn(u64));
@@ -24,6 +25,11 @@ const COUNTED: &[Counted] = &[
     ("yield-2", |n| inside(n, |n| ops::yields(n, 2))),
     ("yield-1000", |n| inside(n, |n| ops::yields(n, 1000))),
     ("ping-pong", |n| inside(n, ops::ping_pong_at_home)),
+    ("round-trip-rendezvous", |n| inside(n, |n| waits::round_trips(n, || bounded(0)))),
+    ("round-trip-bounded", |n| inside(n, |n| waits::round_trips(n, || bounded(1)))),
+    ("round-trip-unbounded", |n| inside(n, |n| waits::round_trips(n, unbounded))),
+    ("request-oneshot", |n| inside(n, waits::requests)),
+    ("turn-at-mutex", |n| inside(n, waits::turns)),
     ("ring-bare", |n| inside(n, rings::bare_messages)),
     ("ring-bare-batch", |n| inside(n, rings::bare_batches)),
     ("ring-single", |n| inside(n, rings::single_messages)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cygnet::{Runtime, Task};
 
-use super::ops;
+use super::ops::{self, release_many};
 use crate::measure::harness::{BYTES, CaseResult, Measured};
 use crate::measure::memory::{need, settled, used};
 
@@ -17,7 +17,7 @@ const DEPTH: usize = 32 << 10;
 /// Builds a runtime that has already run tasks, and returns it with the memory in use.
 fn start() -> anyhow::Result<(Runtime, f64)> {
     let runtime = ops::runtime(1);
-    runtime.block_on(|| end(park(CHUNK, false)));
+    runtime.block_on(|| release_many(park(CHUNK, false)));
     let base = settled()?;
     Ok((runtime, base))
 }
@@ -50,18 +50,12 @@ fn park(count: usize, deep: bool) -> Vec<Task<()>> {
     tasks
 }
 
-/// Ends parked tasks.
-fn end(tasks: Vec<Task<()>>) {
-    drop(tasks);
-    let _ = cygnet::yield_now();
-}
-
 /// The memory in use while `count` tasks are parked.
 fn while_parked(runtime: &Runtime, count: usize, deep: bool) -> anyhow::Result<f64> {
     runtime.block_on(|| {
         let tasks = park(count, deep);
         let used = used();
-        end(tasks);
+        release_many(tasks);
         used
     })
 }

@@ -330,8 +330,8 @@ pub fn park_many(count: usize) -> (Duration, Vec<Task<()>>) {
     (began.elapsed(), tasks)
 }
 
-/// Ends the tasks that [`park_many`] started, and waits for all of them. No worker falls idle
-/// meanwhile, so the stacks stay warm.
+/// Ends parked tasks, and waits for all of them. No worker falls idle meanwhile, so the stacks
+/// stay warm.
 pub fn release_many(tasks: Vec<Task<()>>) {
     drop(tasks);
     // The cancelled tasks are ready before this one.

@@ -326,22 +326,6 @@ pub fn steps(mut iterator: impl Iterator, n: u64) -> Duration {
     time(n, |_| black_box(black_box(&mut iterator).next()))
 }
 
-/// Polls of a future that is not interrupted.
-pub fn bare_polls(n: u64) -> Duration {
-    polls(Number::some(), n)
-}
-
-/// Polls of a stream that is not interrupted.
-#[cfg(feature = "futures")]
-pub fn bare_stream_polls(n: u64) -> Duration {
-    stream_polls(Number::some(), n)
-}
-
-/// Steps of an iterator that is not interrupted.
-pub fn bare_steps(n: u64) -> Duration {
-    steps(Number::some(), n)
-}
-
 /// Polls of an interrupted future.
 pub fn interrupted_polls<I: Interrupts>(n: u64) -> Duration {
     let root = I::default();
@@ -377,10 +361,6 @@ mod tests {
             interrupted_steps::<Swansong>,
             #[cfg(feature = "futures")]
             interrupted_stream_polls::<Swansong>,
-            bare_polls,
-            bare_steps,
-            #[cfg(feature = "futures")]
-            bare_stream_polls,
             |n| children::<Swansong>(n, 10),
             |n| stop_of_a_root::<Swansong>(n as usize),
         ];

@@ -37,26 +37,12 @@ pub fn asks(n: u64) -> Duration {
 
 /// Scopes opened and closed while `siblings` siblings wait.
 pub fn scopes(n: u64, siblings: usize) -> Duration {
-    let gate = Gate::new(siblings);
-    cygnet::scope(|s| {
-        for _ in 0..siblings {
-            let gate = &gate;
-            s.spawn(move || {
-                gate.pass();
-                let _ = cygnet::park();
-            });
-        }
-        gate.wait();
-        let began = Instant::now();
-        for _ in 0..n {
-            cygnet::scope(|s| {
-                black_box(s);
-            });
-        }
-        let time = began.elapsed();
-        s.cancel("enough");
-        time
-    })
+    let open = |_| {
+        cygnet::scope(|s| {
+            black_box(s);
+        });
+    };
+    beside(siblings, |_| drop(cygnet::park()), || time(n, open))
 }
 
 /// Timeouts around a closure that does nothing.
@@ -71,14 +57,19 @@ pub fn timeouts_without_a_timer(n: u64) -> Duration {
 
 /// Calls `measure` while `count` tasks sleep for a long time.
 pub fn beside_sleepers<R>(count: usize, measure: impl FnOnce() -> R) -> R {
-    let gate = Gate::new(count);
+    // Spread over the timer wheel, as the deadlines of a program are.
+    let sleep = |i| drop(cygnet::sleep(FAR + Duration::from_millis(i as u64)));
+    beside(count, sleep, measure)
+}
+
+/// Calls `measure` while `count` tasks wait.
+fn beside<R>(count: usize, wait: impl Fn(usize) + Sync, measure: impl FnOnce() -> R) -> R {
+    let (gate, wait) = (&Gate::new(count), &wait);
     cygnet::scope(|s| {
         for i in 0..count {
-            let gate = &gate;
             s.spawn(move || {
                 gate.pass();
-                // Spread over the timer wheel, as the deadlines of a program are.
-                let _ = cygnet::sleep(FAR + Duration::from_millis(i as u64));
+                wait(i);
             });
         }
         gate.wait();
@@ -101,18 +92,17 @@ pub fn cpu_of_sleepers(count: usize) -> f64 {
     cpu_time().saturating_sub(before).as_nanos() as f64 / count as f64
 }
 
-/// A tree of `count` groups, with up to [`FAN`] children each.
-fn tree(count: usize) -> Vec<TaskGroup> {
-    let mut groups = vec![TaskGroup::new()];
-    for parent in 0.. {
-        for _ in 0..FAN {
-            if groups.len() == count {
-                return groups;
-            }
-            groups.push(groups[parent].child());
-        }
+/// A tree of `count` nodes, with up to `FAN` children each.
+pub fn tree<T>(count: usize, root: T, child: impl Fn(&T) -> T) -> Vec<T> {
+    let mut nodes = vec![root];
+    for below in 1..count {
+        nodes.push(child(&nodes[(below - 1) / FAN]));
     }
-    unreachable!("the loop returns")
+    nodes
+}
+
+fn groups(count: usize) -> Vec<TaskGroup> {
+    tree(count, TaskGroup::new(), TaskGroup::child)
 }
 
 /// Cancels a tree of `count` groups. Returns the time of the call, and the time of querying each
@@ -121,9 +111,9 @@ fn tree(count: usize) -> Vec<TaskGroup> {
 /// # Panics
 /// If a group is not cancelled.
 pub fn cancelled_tree(count: usize) -> (Duration, Duration) {
-    let groups = tree(count);
+    let groups = groups(count);
     let cancel = || groups[0].cancel("enough");
-    timed(cancel, || assert!(groups.iter().all(TaskGroup::is_cancelled)))
+    in_two(cancel, || assert!(groups.iter().all(TaskGroup::is_cancelled)))
 }
 
 /// The same with a handle of every group, so that the cancellation has to visit each group.
@@ -131,10 +121,10 @@ pub fn cancelled_tree(count: usize) -> (Duration, Duration) {
 /// # Panics
 /// If a group is not cancelled.
 pub fn cancelled_tree_with_handles(count: usize) -> (Duration, Duration) {
-    let groups = tree(count);
+    let groups = groups(count);
     let handles: Vec<_> = groups.iter().map(TaskGroup::cancel_handle).collect();
     let cancel = || groups[0].cancel("enough");
-    timed(cancel, || assert!(handles.iter().all(CancelHandle::is_cancelled)))
+    in_two(cancel, || assert!(handles.iter().all(CancelHandle::is_cancelled)))
 }
 
 /// Cancels a tree of `count` waiting tasks, with up to ten children each. Returns the time of the
@@ -146,7 +136,7 @@ pub fn cancelled_waiters(count: usize) -> (Duration, Duration) {
     let root = cygnet::spawn(move || wait_with_kin(0, count, &passed));
     gate.wait();
     let handle = root.cancel_handle();
-    timed(|| handle.cancel("enough"), || drop(root.join()))
+    in_two(|| handle.cancel("enough"), || drop(root.join()))
 }
 
 /// The body of task `index` in a tree of `count`: spawns the task's children, then waits.
@@ -160,7 +150,8 @@ fn wait_with_kin(index: usize, count: usize, gate: &Arc<Gate>) {
     let _ = cygnet::park();
 }
 
-fn timed(first: impl FnOnce(), second: impl FnOnce()) -> (Duration, Duration) {
+/// Measures two calls, one after the other.
+pub fn in_two(first: impl FnOnce(), second: impl FnOnce()) -> (Duration, Duration) {
     let began = Instant::now();
     first();
     let between = Instant::now();

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync;
 use std::time::{Duration, Instant};
 
-use cygnet::sync::{Event, Mutex, bounded, oneshot, unbounded};
+use cygnet::sync::{Event, Mutex, Receiver, Sender, bounded, oneshot, unbounded};
 
 use super::ops::Gate;
 use crate::measure::harness::time;
@@ -72,6 +72,59 @@ pub fn passed_values(n: u64, senders: u64) -> Duration {
         assert_eq!(from.iter().map(black_box).count() as u64, n, "values that were received");
     });
     began.elapsed()
+}
+
+/// Values that go to another task and come back, over two channels that `channel` makes.
+pub fn round_trips(n: u64, channel: fn() -> (Sender<u64>, Receiver<u64>)) -> Duration {
+    let ((to, their_from), (their_to, from)) = (channel(), channel());
+    cygnet::scope(|s| {
+        s.spawn(move || {
+            for value in their_from.iter() {
+                their_to.send(value).expect(UNDISTURBED);
+            }
+        });
+        let took = time(n, |i| {
+            to.send(i).expect(UNDISTURBED);
+            assert_eq!(from.recv(), Ok(i), "the value that was sent");
+        });
+        drop(to);
+        took
+    })
+}
+
+/// Requests that a task receives over a channel, and answers by a oneshot channel.
+pub fn requests(n: u64) -> Duration {
+    let (to, from) = bounded::<(u64, cygnet::sync::OneshotSender<u64>)>(1);
+    cygnet::scope(|s| {
+        s.spawn(move || {
+            for (value, answer) in from.iter() {
+                answer.send(value).expect(UNDISTURBED);
+            }
+        });
+        let took = time(n, |i| {
+            let (answer, mut answered) = oneshot();
+            to.send((i, answer)).expect(UNDISTURBED);
+            assert_eq!(answered.recv(), Ok(i), "the answer to this request");
+        });
+        drop(to);
+        took
+    })
+}
+
+/// Turns of two tasks at a mutex that is handed over in order of arrival.
+pub fn turns(n: u64) -> Duration {
+    let mutex = Mutex::fifo(0u64);
+    let turns = |n| {
+        for _ in 0..n {
+            let mut turns = mutex.lock().expect(UNDISTURBED);
+            *turns += 1;
+            cygnet::yield_now().expect(UNDISTURBED);
+        }
+    };
+    cygnet::scope(|s| {
+        s.spawn(|| turns(n / 2));
+        time(1, |_| turns(n - n / 2))
+    })
 }
 
 /// Oneshot channels, made, used and dropped.

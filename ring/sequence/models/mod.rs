@@ -2,12 +2,12 @@
 
 mod ring;
 
-use super::awaited::{CLOSED, Options, PUBLISHED};
+use super::awaited::{CLOSED, Numbers, Options, PUBLISHED};
 use super::barrier::SequenceBarrier;
 use super::raw_barrier::End;
 use super::raw_group::RawGroup;
 use crate::scheduler::wait::waiters::{WaitFuture, Waitable};
-use crate::shim::check::{ALL, Baton, FENCES, ORDERS, Stage, explore, plant};
+use crate::shim::check::{ALL, Baton, FENCES, ORDERS, Stage, explore, models};
 use crate::shim::thread::spawn;
 use crate::sync::models::{Task, enter};
 use std::panic::Location;
@@ -22,41 +22,26 @@ fn waits<W: Waitable>(task: Stage<Task>, source: &W, token: u64) -> Option<u32> 
 
 /// One thread writes and publishes, another waits and reads.
 fn publish_and_wait() {
-    let barrier = SequenceBarrier::<u64>::new();
+    let barrier = Stage::new(SequenceBarrier::<u64>::new());
     let (task, item) = (Task::new(), Stage::new(Baton::new()));
-    let reader = spawn({
-        let barrier = barrier.clone();
-        move || {
-            assert_eq!(waits(task, barrier.raw(), 1), Some(PUBLISHED));
-            item.write();
-        }
+    let reader = spawn(move || {
+        assert_eq!(waits(task, barrier.raw(), 1), Some(PUBLISHED));
+        item.write();
     });
     barrier.publish(0);
     item.write();
     barrier.publish(1);
     reader.join().unwrap();
-    Task::end(task);
-    // SAFETY: the threads have ended.
-    unsafe { item.end() };
 }
 
-#[test]
-fn loom_a_publish_that_races_a_wait_ends_it() {
-    explore(3, publish_and_wait);
-}
+models! {
+    fn loom_a_publish_that_races_a_wait_ends_it() = explore(3, publish_and_wait);
 
-#[test]
-#[should_panic]
-fn loom_negative_a_barrier_without_fences() {
-    plant("ring/sequence/raw_barrier.rs", FENCES);
-    explore(3, publish_and_wait);
-}
+    fn loom_negative_a_barrier_without_fences() = explore(3, publish_and_wait),
+        without FENCES in "ring/sequence/raw_barrier.rs", fails;
 
-#[test]
-#[should_panic]
-fn loom_negative_a_barrier_without_order() {
-    plant("ring/sequence/raw_barrier.rs", ORDERS);
-    explore(3, publish_and_wait);
+    fn loom_negative_a_barrier_without_order() = explore(3, publish_and_wait),
+        without ORDERS in "ring/sequence/raw_barrier.rs", fails;
 }
 
 /// The waiter for the nearest number is cancelled while that number, and the next one, are
@@ -64,12 +49,9 @@ fn loom_negative_a_barrier_without_order() {
 #[test]
 fn loom_a_wait_cancelled_during_a_publish_leaves_no_trace() {
     explore(2, || {
-        let barrier = SequenceBarrier::<u64>::new();
+        let barrier = Stage::new(SequenceBarrier::<u64>::new());
         let (near, far) = (Task::new(), Task::new());
-        let waiter = |task: Stage<Task>, target| {
-            let barrier = barrier.clone();
-            spawn(move || waits(task, barrier.raw(), target))
-        };
+        let waiter = |task, target| spawn(move || waits(task, barrier.raw(), target));
         let cut = waiter(near, 0);
         let other = waiter(far, 1);
         near.interrupt();
@@ -77,8 +59,6 @@ fn loom_a_wait_cancelled_during_a_publish_leaves_no_trace() {
         barrier.publish(1);
         assert!(matches!(cut.join().unwrap(), None | Some(PUBLISHED)));
         assert_eq!(other.join().unwrap(), Some(PUBLISHED));
-        Task::end(near);
-        Task::end(far);
     });
 }
 
@@ -86,22 +66,18 @@ fn loom_a_wait_cancelled_during_a_publish_leaves_no_trace() {
 #[test]
 fn loom_a_close_ends_all_waits_of_a_barrier() {
     explore(2, || {
-        let barrier = SequenceBarrier::<u64>::new();
+        let barrier = Stage::new(SequenceBarrier::<u64>::new());
         let tasks = [Task::new(), Task::new()];
         let waiters = [0, 5].map(|target| {
-            let (barrier, task) = (barrier.clone(), tasks[usize::from(target > 0)]);
+            let task = tasks[usize::from(target > 0)];
             spawn(move || waits(task, barrier.raw(), target))
         });
-        let closer = spawn({
-            let barrier = barrier.clone();
-            move || barrier.close()
-        });
+        let closer = spawn(move || barrier.close());
         barrier.publish(0);
         closer.join().unwrap();
         let [near, far] = waiters.map(|waiter| waiter.join().unwrap());
         assert!(matches!(near, Some(PUBLISHED | CLOSED)));
         assert_eq!(far, Some(CLOSED));
-        tasks.into_iter().for_each(Task::end);
     });
 }
 
@@ -109,13 +85,10 @@ fn loom_a_close_ends_all_waits_of_a_barrier() {
 #[test]
 fn loom_numbers_published_before_the_end_stay_published() {
     explore(ALL, || {
-        let barrier = SequenceBarrier::<u64>::new();
-        let ends = spawn({
-            let barrier = barrier.clone();
-            move || {
-                barrier.publish(0);
-                barrier.close();
-            }
+        let barrier = Stage::new(SequenceBarrier::<u64>::new());
+        let ends = spawn(move || {
+            barrier.publish(0);
+            barrier.close();
         });
         assert!(matches!(barrier.raw().answer(0), None | Some(PUBLISHED)));
         ends.join().unwrap();
@@ -127,48 +100,36 @@ fn loom_numbers_published_before_the_end_stay_published() {
 #[test]
 fn loom_a_barrier_that_is_finished_and_closed_is_closed() {
     explore(ALL, || {
-        let barrier = SequenceBarrier::<u64>::new();
-        let finishes = spawn({
-            let barrier = barrier.clone();
-            move || barrier.finish()
-        });
+        let barrier = Stage::new(SequenceBarrier::<u64>::new());
+        let finishes = spawn(move || barrier.finish());
         barrier.close();
         finishes.join().unwrap();
         assert_eq!(barrier.raw().ended(), End::Closed);
     });
 }
 
-fn group() -> ([SequenceBarrier<u64>; 2], Arc<RawGroup<u64>>) {
+fn group() -> ([SequenceBarrier<u64>; 2], Stage<Arc<RawGroup<u64>>>) {
     let members = [SequenceBarrier::new(), SequenceBarrier::new()];
     let group = RawGroup::new(Box::new(members.clone()), Options::default());
-    (members, group)
+    (members, Stage::new(group))
 }
 
 /// Two members publish at once, and one task waits for both.
 fn members_and_wait() {
     let ([a, b], group) = group();
     let task = Task::new();
-    let waiter = spawn({
-        let group = Arc::clone(&group);
-        move || waits(task, &*group, 0)
-    });
+    let waiter = spawn(move || waits(task, &**group, 0));
     let other = spawn(move || b.publish(0));
     a.publish(0);
     other.join().unwrap();
     assert_eq!(waiter.join().unwrap(), Some(PUBLISHED));
-    Task::end(task);
 }
 
-#[test]
-fn loom_a_group_waits_for_all_its_members() {
-    explore(2, members_and_wait);
-}
+models! {
+    fn loom_a_group_waits_for_all_its_members() = explore(2, members_and_wait);
 
-#[test]
-#[should_panic]
-fn loom_negative_a_group_without_a_fence() {
-    plant("ring/sequence/raw_group.rs", FENCES);
-    explore(3, members_and_wait);
+    fn loom_negative_a_group_without_a_fence() = explore(3, members_and_wait),
+        without FENCES in "ring/sequence/raw_group.rs", fails;
 }
 
 /// Two tasks wait for a group, and one of them is cancelled. One member publishes, the other is
@@ -178,17 +139,13 @@ fn loom_a_closed_member_ends_the_wait_of_its_group() {
     explore(2, || {
         let ([a, b], group) = group();
         let tasks = [Task::new(), Task::new()];
-        let waiters = tasks.map(|task| {
-            let group = Arc::clone(&group);
-            spawn(move || waits(task, &*group, 1))
-        });
+        let waiters = tasks.map(|task| spawn(move || waits(task, &**group, 1)));
         a.publish(0);
         tasks[0].interrupt();
         b.close();
         let [cut, other] = waiters.map(|waiter| waiter.join().unwrap());
         assert!(matches!(cut, None | Some(CLOSED)));
         assert_eq!(other, Some(CLOSED));
-        tasks.into_iter().for_each(Task::end);
     });
 }
 
@@ -201,7 +158,7 @@ fn loom_a_group_that_serves_one_waiter_looks_for_the_next() {
         a.publish(0);
         let mut cx = Context::from_waker(Waker::noop());
         let mut waiters = [0, 1].map(|target| {
-            let mut waiter = Box::pin(WaitFuture::new(&*group, target, Location::caller()));
+            let mut waiter = Box::pin(WaitFuture::new(&**group, target, Location::caller()));
             assert!(waiter.as_mut().poll(&mut cx).is_pending());
             waiter
         });

@@ -2,12 +2,12 @@
 
 use super::waits;
 use crate::ring::sequence::arithmetic::Sequence;
-use crate::ring::sequence::awaited::{CLOSED, Options, PUBLISHED};
+use crate::ring::sequence::awaited::{CLOSED, Numbers, Options, PUBLISHED};
 use crate::ring::sequence::barrier::SequenceBarrier;
 use crate::ring::sequence::claims::{Claims, Count};
 use crate::ring::sequence::raw_multi::{RawMulti, Reads, Room};
 use crate::scheduler::wait::waiters::{WaitFuture, WaitNode, Waitable, Wakes};
-use crate::shim::check::{Baton, FENCES, ORDERS, Stage, explore, plant};
+use crate::shim::check::{Baton, FENCES, ORDERS, Stage, explore, models};
 use crate::shim::thread::spawn;
 use crate::sync::models::{Task, enter_node};
 use std::ops::Range;
@@ -18,10 +18,11 @@ use std::task::{Context, Waker};
 
 const ONE: Count = Count { least: 1, most: 1 };
 
-fn ring(size: usize) -> (SequenceBarrier<u64>, Arc<RawMulti<u64>>) {
+/// A ring, and the barrier of its reader.
+fn ring<S: Sequence>(size: usize) -> (SequenceBarrier<S>, Stage<Arc<RawMulti<S>>>) {
     let read = SequenceBarrier::new();
     let ring = RawMulti::new(Box::new([read.clone()]), size, Options::default());
-    (read, ring)
+    (read, Stage::new(ring))
 }
 
 /// Claims as a producer does. Returns `None` if the wait was cancelled.
@@ -56,49 +57,31 @@ fn produce_one(ring: &RawMulti<u64>) {
 
 /// Two producers publish out of order, and a reader waits for both numbers.
 fn producers_and_reader() {
-    let (_read, ring) = ring(2);
+    let (_, ring) = ring::<u64>(2);
     let (task, items) = (Task::new(), Stage::new([Baton::new(), Baton::new()]));
-    let reader = spawn({
-        let ring = Arc::clone(&ring);
-        move || {
-            assert_eq!(waits(task, &Reads(&ring), 2), Some(PUBLISHED));
-            items.iter().for_each(|item| _ = item.write());
-        }
+    let reader = spawn(move || {
+        assert_eq!(waits(task, &Reads(&ring, 0), 2), Some(PUBLISHED));
+        items.iter().for_each(|item| _ = item.write());
     });
-    let produce = move |ring: &RawMulti<u64>| {
+    let produce = move || {
         let indexes = ring.claims.try_claim(ONE).unwrap();
         items[indexes.start as usize].write();
         ring.publish(indexes);
     };
-    let other = spawn({
-        let ring = Arc::clone(&ring);
-        move || produce(&ring)
-    });
-    produce(&ring);
+    let other = spawn(produce);
+    produce();
     other.join().unwrap();
     reader.join().unwrap();
-    Task::end(task);
-    // SAFETY: the threads have ended.
-    unsafe { items.end() };
 }
 
-#[test]
-fn loom_a_reader_sees_what_two_producers_published() {
-    explore(2, producers_and_reader);
-}
+models! {
+    fn loom_a_reader_sees_what_two_producers_published() = explore(2, producers_and_reader);
 
-#[test]
-#[should_panic]
-fn loom_negative_stamps_without_fences() {
-    plant("ring/sequence/stamps.rs", FENCES);
-    explore(2, producers_and_reader);
-}
+    fn loom_negative_stamps_without_fences() = explore(2, producers_and_reader),
+        without FENCES in "ring/sequence/stamps.rs", fails;
 
-#[test]
-#[should_panic]
-fn loom_negative_stamps_without_order() {
-    plant("ring/sequence/stamps.rs", ORDERS);
-    explore(2, producers_and_reader);
+    fn loom_negative_stamps_without_order() = explore(2, producers_and_reader),
+        without ORDERS in "ring/sequence/stamps.rs", fails;
 }
 
 /// One reader waits for the first number. The other reader may move the gap, as it waits for the
@@ -106,32 +89,29 @@ fn loom_negative_stamps_without_order() {
 #[test]
 fn loom_a_reader_that_moves_the_gap_serves_the_others() {
     explore(2, || {
-        let (_read, ring) = ring(2);
+        let (_, ring) = ring::<u64>(2);
         let tasks = [Task::new(), Task::new()];
         let readers = [1, 2].map(|wanted| {
-            let (ring, task) = (Arc::clone(&ring), tasks[wanted - 1]);
-            spawn(move || waits(task, &Reads(&ring), wanted as u64))
+            let task = tasks[wanted - 1];
+            spawn(move || waits(task, &Reads(&ring, 0), wanted as u64))
         });
         produce_one(&ring);
         produce_one(&ring);
         for reader in readers {
             assert_eq!(reader.join().unwrap(), Some(PUBLISHED));
         }
-        tasks.into_iter().for_each(Task::end);
     });
 }
 
 /// Two producers wait for two places, and one of them is cancelled. The other one gets a number in
 /// any case.
 fn two_producers_with_one_cancelled() {
-    let (read, ring) = ring(2);
+    let (read, ring) = ring::<u64>(2);
     produce_one(&ring);
     produce_one(&ring);
     let tasks = [Task::new(), Task::new()];
-    let [cut, other] = tasks.map(|task| {
-        let ring = Arc::clone(&ring);
-        spawn(move || claim(&ring, task).map(|indexes| indexes.start))
-    });
+    let number = |task| spawn(move || claim(&ring, task).map(|indexes| indexes.start));
+    let [cut, other] = tasks.map(number);
     tasks[0].interrupt();
     read.publish(1);
     let numbers = (cut.join().unwrap(), other.join().unwrap());
@@ -143,7 +123,6 @@ fn two_producers_with_one_cancelled() {
         (Some(2), Some(3)) | (Some(3), Some(2)) => assert!(!skipped && !ring.claims.has_room()),
         _ => panic!("{numbers:?}"),
     }
-    tasks.into_iter().for_each(Task::end);
 }
 
 #[test]
@@ -155,12 +134,9 @@ fn loom_a_cancelled_producer_gets_no_number() {
 #[test]
 fn loom_claims_never_exceed_the_room() {
     explore(3, || {
-        let (_read, ring) = ring(2);
+        let (_, ring) = ring::<u64>(2);
         produce_one(&ring);
-        let beside = spawn({
-            let ring = Arc::clone(&ring);
-            move || ring.claims.claim_at_once(ONE)
-        });
+        let beside = spawn(move || ring.claims.claim_at_once(ONE));
         let mut cx = Context::from_waker(Waker::noop());
         let mut waits = pin!(WaitFuture::new(Room(&ring), ONE.to_token(), Location::caller()));
         let polled = waits.as_mut().poll(&mut cx);
@@ -172,48 +148,34 @@ fn loom_claims_never_exceed_the_room() {
 
 /// A claim is given up while another producer starts to wait for its place.
 fn give_up_and_wait() {
-    let (_read, ring) = ring(1);
+    let (_, ring) = ring::<u64>(1);
     let (task, item) = (Task::new(), Stage::new(Baton::new()));
     let indexes = ring.claims.try_claim(ONE).unwrap();
-    let other = spawn({
-        let ring = Arc::clone(&ring);
-        move || {
-            let indexes = claim(&ring, task).unwrap();
-            item.write();
-            indexes.start
-        }
+    let other = spawn(move || {
+        let indexes = claim(&ring, task).unwrap();
+        item.write();
+        indexes.start
     });
     item.write();
     ring.give_up(indexes);
     assert_eq!(other.join().unwrap(), 0, "the number is the next one");
-    Task::end(task);
-    // SAFETY: the threads have ended.
-    unsafe { item.end() };
 }
 
-#[test]
-fn loom_a_given_up_claim_goes_to_the_waiting_producer() {
-    explore(3, give_up_and_wait);
-}
+models! {
+    fn loom_a_given_up_claim_goes_to_the_waiting_producer() = explore(3, give_up_and_wait);
 
-#[test]
-#[should_panic]
-fn loom_negative_claims_without_order() {
-    plant("ring/sequence/claims.rs", ORDERS);
-    explore(3, give_up_and_wait);
+    fn loom_negative_claims_without_order() = explore(3, give_up_and_wait),
+        without ORDERS in "ring/sequence/claims.rs", fails;
 }
 
 /// The older and the newer of two claims are given up at the same time.
 #[test]
 fn loom_two_given_up_claims_leave_no_hole() {
     explore(3, || {
-        let (_read, ring) = ring(2);
+        let (_, ring) = ring::<u64>(2);
         let older = ring.claims.try_claim(ONE).unwrap();
         let newer = ring.claims.try_claim(ONE).unwrap();
-        let other = spawn({
-            let ring = Arc::clone(&ring);
-            move || ring.give_up(older)
-        });
+        let other = spawn(move || ring.give_up(older));
         ring.give_up(newer);
         other.join().unwrap();
         let next = ring.claims.next();
@@ -226,22 +188,17 @@ fn loom_two_given_up_claims_leave_no_hole() {
 #[test]
 fn loom_a_claim_sees_the_accesses_of_a_rolled_back_claim() {
     explore(3, || {
-        let (_read, ring) = ring(1);
+        let (_, ring) = ring::<u64>(1);
         let item = Stage::new(Baton::new());
-        let visit = move |ring: &RawMulti<u64>| {
+        let visit = move || {
             if let Some(indexes) = ring.claims.try_claim(ONE) {
                 item.write();
                 ring.give_up(indexes);
             }
         };
-        let other = spawn({
-            let ring = Arc::clone(&ring);
-            move || visit(&ring)
-        });
-        visit(&ring);
+        let other = spawn(visit);
+        visit();
         other.join().unwrap();
-        // SAFETY: the threads have ended.
-        unsafe { item.end() };
     });
 }
 
@@ -250,25 +207,19 @@ fn loom_a_claim_sees_the_accesses_of_a_rolled_back_claim() {
 #[test]
 fn loom_a_producer_may_use_room_that_another_one_found() {
     explore(2, || {
-        let (read, ring) = ring(2);
+        let (read, ring) = ring::<u64>(2);
         let items = Stage::new([Baton::new(), Baton::new()]);
         produce_one(&ring);
         produce_one(&ring);
-        let produce = move |ring: &RawMulti<u64>| {
+        let produce = move || {
             if let Some(indexes) = ring.claims.try_claim(ONE) {
                 items[indexes.start as usize % 2].write();
             }
         };
-        let producer = || {
-            let ring = Arc::clone(&ring);
-            spawn(move || produce(&ring))
-        };
-        let producers = [producer(), producer()];
+        let producers = [spawn(produce), spawn(produce)];
         items.iter().for_each(|item| _ = item.write());
         read.publish(1);
         producers.into_iter().for_each(|producer| producer.join().unwrap());
-        // SAFETY: the threads have ended.
-        unsafe { items.end() };
     });
 }
 
@@ -279,19 +230,13 @@ fn loom_stale_progress_of_narrow_numbers_makes_no_room() {
     explore(2, || {
         const SIZE: usize = u8::LARGEST_RING;
         const ALL_OF_IT: Count = Count { least: SIZE as u32, most: SIZE as u32 };
-        let read = SequenceBarrier::<u8>::new();
-        let ring = RawMulti::<u8>::new(Box::new([read.clone()]), SIZE, Options::default());
-        let claim = |ring: &RawMulti<u8>| ring.claims.try_claim(ALL_OF_IT);
-        assert!(claim(&ring).is_some());
-        let reader = spawn({
-            let read = read.clone();
-            move || (1..=3).for_each(|round| _ = read.publish((round * SIZE - 1) as u8))
-        });
-        let other = spawn({
-            let ring = Arc::clone(&ring);
-            move || (0..3).for_each(|_| _ = claim(&ring))
-        });
-        claim(&ring);
+        let (read, ring) = ring::<u8>(SIZE);
+        let claim = move || ring.claims.try_claim(ALL_OF_IT);
+        assert!(claim().is_some());
+        let reader =
+            spawn(move || (1..=3).for_each(|round| _ = read.publish((round * SIZE - 1) as u8)));
+        let other = spawn(move || (0..3).for_each(|_| _ = claim()));
+        claim();
         reader.join().unwrap();
         other.join().unwrap();
         assert!(ring.claims.next() <= 4 * SIZE as u64, "claimed past what was read");
@@ -303,21 +248,12 @@ fn loom_stale_progress_of_narrow_numbers_makes_no_room() {
 #[test]
 fn loom_a_rollback_races_claims_under_the_lock() {
     explore(2, || {
-        let (_read, ring) = ring(4);
+        let (_, ring) = ring::<u64>(4);
         let older = ring.claims.try_claim(ONE).unwrap();
-        let gives_up = spawn({
-            let ring = Arc::clone(&ring);
-            move || ring.give_up(older)
-        });
-        let beside = spawn({
-            let ring = Arc::clone(&ring);
-            move || {
-                let indexes = claim_under_the_lock(&ring);
-                ring.publish(indexes);
-            }
-        });
-        let indexes = claim_under_the_lock(&ring);
-        ring.publish(indexes);
+        let gives_up = spawn(move || ring.give_up(older));
+        let claim_and_publish = move || ring.publish(claim_under_the_lock(&ring));
+        let beside = spawn(claim_and_publish);
+        claim_and_publish();
         gives_up.join().unwrap();
         beside.join().unwrap();
         assert_eq!(ring.stamps.frontier_from(0), ring.claims.next(), "there is a hole");
@@ -329,11 +265,8 @@ fn loom_a_rollback_races_claims_under_the_lock() {
 #[test]
 fn loom_a_reader_that_sees_a_skipped_stamp_knows_of_skips() {
     explore(3, || {
-        let (_read, ring) = ring(2);
-        let gives_up = [0..1, 1..2].map(|indexes| {
-            let ring = Arc::clone(&ring);
-            spawn(move || _ = ring.stamps.skip(indexes))
-        });
+        let (_, ring) = ring::<u64>(2);
+        let gives_up = [0..1, 1..2].map(|indexes| spawn(move || _ = ring.stamps.skip(indexes)));
         if ring.stamps.frontier_from(0) > 0 {
             assert!(!ring.stamps.has_no_skips_from(0), "a skipped number looks like an item");
         }
@@ -347,15 +280,12 @@ fn loom_a_reader_that_sees_a_skipped_stamp_knows_of_skips() {
 #[test]
 fn loom_numbers_published_before_a_close_stay_published() {
     explore(3, || {
-        let (_read, ring) = ring(1);
-        let closes = spawn({
-            let ring = Arc::clone(&ring);
-            move || {
-                produce_one(&ring);
-                ring.close();
-            }
+        let (_, ring) = ring::<u64>(1);
+        let closes = spawn(move || {
+            produce_one(&ring);
+            ring.close();
         });
-        assert!(matches!(ring.answer(1, 0), None | Some(PUBLISHED)));
+        assert!(matches!(Reads(&ring, u64::MAX).answer(0), None | Some(PUBLISHED)));
         closes.join().unwrap();
     });
 }
@@ -364,61 +294,40 @@ fn loom_numbers_published_before_a_close_stay_published() {
 #[test]
 fn loom_a_close_ends_the_waits_of_both_sides() {
     explore(2, || {
-        let (_read, ring) = ring(1);
+        let (_, ring) = ring::<u64>(1);
         let indexes = ring.claims.try_claim(ONE).unwrap();
-        let tasks = [Task::new(), Task::new()];
-        let producer = spawn({
-            let ring = Arc::clone(&ring);
-            let task = tasks[0];
-            move || waits(task, &Room(&ring), ONE.to_token())
-        });
-        let reader = spawn({
-            let ring = Arc::clone(&ring);
-            let task = tasks[1];
-            move || waits(task, &Reads(&ring), 1)
-        });
-        let closer = spawn({
-            let ring = Arc::clone(&ring);
-            move || ring.close()
-        });
+        let (produces, reads) = (Task::new(), Task::new());
+        let producer = spawn(move || waits(produces, &Room(&ring), ONE.to_token()));
+        let reader = spawn(move || waits(reads, &Reads(&ring, 0), 1));
+        let closer = spawn(move || ring.close());
         ring.publish(indexes);
         closer.join().unwrap();
         assert_eq!(producer.join().unwrap(), Some(CLOSED));
         assert_eq!(reader.join().unwrap(), Some(PUBLISHED), "what was claimed before the close");
-        tasks.into_iter().for_each(Task::end);
     });
 }
 
 /// The last claim is published or given up while the ring ends and a reader waits for more.
 fn the_last_claim_ends(ends: fn(&RawMulti<u64>, Range<u64>)) {
     explore(2, move || {
-        let (_read, ring) = ring(1);
+        let (_, ring) = ring::<u64>(1);
         let indexes = ring.claims.try_claim(ONE).unwrap();
         let task = Task::new();
-        let reader = spawn({
-            let ring = Arc::clone(&ring);
-            move || waits(task, &Reads(&ring), 2)
-        });
-        let finishes = spawn({
-            let ring = Arc::clone(&ring);
-            move || ring.finish()
-        });
+        let reader = spawn(move || waits(task, &Reads(&ring, 0), 2));
+        let finishes = spawn(move || ring.finish());
         ends(&ring, indexes);
         finishes.join().unwrap();
         assert_eq!(reader.join().unwrap(), Some(CLOSED));
         assert!(ring.is_finished());
-        Task::end(task);
     });
 }
 
-#[test]
-fn loom_a_reader_is_told_of_the_end_by_the_last_publish() {
-    the_last_claim_ends(|ring, indexes| _ = ring.publish(indexes));
-}
+models! {
+    fn loom_a_reader_is_told_of_the_end_by_the_last_publish() =
+        the_last_claim_ends(|ring, indexes| _ = ring.publish(indexes));
 
-#[test]
-fn loom_a_reader_is_told_of_the_end_by_the_last_rollback() {
-    the_last_claim_ends(RawMulti::give_up);
+    fn loom_a_reader_is_told_of_the_end_by_the_last_rollback() =
+        the_last_claim_ends(RawMulti::give_up);
 }
 
 /// A producer claims and publishes while the ring ends. A reader that was told of the end must have
@@ -426,16 +335,12 @@ fn loom_a_reader_is_told_of_the_end_by_the_last_rollback() {
 #[test]
 fn loom_a_reader_told_of_the_end_has_every_claimed_number() {
     explore(3, || {
-        let (_read, ring) = ring(1);
-        let produces = spawn({
-            let ring = Arc::clone(&ring);
-            move || ring.claims.try_claim(ONE).into_iter().for_each(|one| _ = ring.publish(one))
+        let (_, ring) = ring::<u64>(1);
+        let produces = spawn(move || {
+            ring.claims.try_claim(ONE).into_iter().for_each(|one| _ = ring.publish(one));
         });
-        let finishes = spawn({
-            let ring = Arc::clone(&ring);
-            move || ring.finish()
-        });
-        let told = ring.answer(1, 0) == Some(CLOSED);
+        let finishes = spawn(move || ring.finish());
+        let told = Reads(&ring, u64::MAX).answer(0) == Some(CLOSED);
         produces.join().unwrap();
         finishes.join().unwrap();
         let frontier = ring.stamps.frontier_from(0);

@@ -1,8 +1,9 @@
 //! Where the time of a machine goes: by thread, and by places in the source where threads wait for
 //! cache lines.
 
-use std::collections::BTreeMap;
+use crate::scheduler::simulation::Run;
 use std::panic::Location;
+use std::time::Duration;
 
 /// What a thread is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -19,15 +20,15 @@ pub(super) enum Doing {
 
 /// The time of one thread, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Account {
+pub(super) struct Account {
     /// Time of `sim::compute`.
-    pub(crate) computing: u64,
+    computing: u64,
     /// Other time on a core. [`closed`](Account::closed) takes computing and searching out of it.
-    pub(crate) working: u64,
+    working: u64,
     /// Time on a core in search of work.
-    pub(crate) searching: u64,
-    pub(crate) queueing: u64,
-    pub(crate) sleeping: u64,
+    searching: u64,
+    queueing: u64,
+    sleeping: u64,
     doing: Doing,
     since: u64,
     /// While the thread looks for work: its time on a core and its computing before that.
@@ -35,10 +36,6 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    pub(super) fn begin(&mut self, at: u64) {
-        self.now_does(Doing::Sleeping, at);
-    }
-
     pub(super) fn now_does(&mut self, doing: Doing, at: u64) {
         let time = at.saturating_sub(self.since);
         match self.doing {
@@ -70,50 +67,68 @@ impl Account {
     }
 
     /// The account at the end of the run, where computing, working and searching do not overlap.
-    pub(super) fn closed(mut self, end: u64) -> Account {
+    pub(super) fn closed(mut self, name: String, end: u64) -> ThreadTimes {
         self.searches(false, end);
         self.now_does(Doing::Nothing, end);
-        self.working -= self.computing + self.searching;
-        self
+        let time = Duration::from_nanos;
+        ThreadTimes {
+            name,
+            computing: time(self.computing),
+            working: time(self.working - self.computing - self.searching),
+            searching: time(self.searching),
+            queueing: time(self.queueing),
+            sleeping: time(self.sleeping),
+        }
     }
 }
 
-/// The time that a place in the source has lost by waiting for cache lines and barriers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Place {
-    pub(crate) times: u64,
-    pub(crate) lost: u64,
-}
-
-impl Place {
-    pub(super) fn lost(&mut self, time: u64) {
-        self.times += 1;
-        self.lost += time;
-    }
-}
-
-/// All that a machine counts in a run.
+/// The result of a run on a [`Machine`](crate::sim::Machine). Its `Display` output is a table.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
-    pub(crate) accounts: Vec<Account>,
-    /// Sorted by the time lost, the largest first.
-    pub(crate) places: Vec<(&'static Location<'static>, Place)>,
-    pub(crate) moves: u64,
-    pub(crate) barriers: u64,
-    pub(crate) wakes: u64,
+#[non_exhaustive]
+pub struct Measured {
+    /// The steps, the threads and the whole time of the run. To time a part of the program, read
+    /// [`now`](crate::sim::now) in it.
+    pub run: Run,
+    /// The times of the virtual threads: first the program's own, then workers and others in the
+    /// order in which they were started.
+    pub threads: Vec<ThreadTimes>,
+    /// The places in the source that lost time by waiting for cache lines and barriers, the largest
+    /// loss first.
+    pub places: Vec<LostTime>,
+    /// How often a cache line moved between cores.
+    pub moves: u64,
+    /// How often a thread issued a barrier of all cores.
+    pub barriers: u64,
+    /// How often a sleeping thread was woken.
+    pub wakes: u64,
 }
 
-impl Tally {
-    pub(super) fn new(
-        accounts: Vec<Account>,
-        places: &BTreeMap<&'static Location<'static>, Place>,
-        moves: u64,
-        barriers: u64,
-        wakes: u64,
-    ) -> Tally {
-        let mut places: Vec<_> = places.iter().map(|(at, place)| (*at, *place)).collect();
-        // The sort is stable, so equal ones stay in the order of their places.
-        places.sort_by_key(|(_, place)| std::cmp::Reverse(place.lost));
-        Tally { accounts, places, moves, barriers, wakes }
-    }
+/// The times of a virtual thread on a [`Machine`](crate::sim::Machine).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ThreadTimes {
+    /// The thread's name. A worker has the name that its runtime gives it.
+    pub name: String,
+    /// The time that the thread spent in [`compute`](crate::sim::compute).
+    pub computing: Duration,
+    /// The time that the thread spent in the library, except for searching.
+    pub working: Duration,
+    /// The time that the thread spent searching for work.
+    pub searching: Duration,
+    /// The time for which the thread could have run but had no core.
+    pub queueing: Duration,
+    /// The time for which the thread slept.
+    pub sleeping: Duration,
+}
+
+/// A place in the source at which threads waited for cache lines or for a barrier.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LostTime {
+    /// The place in the source.
+    pub location: &'static Location<'static>,
+    /// How often threads waited here.
+    pub times: u64,
+    /// How long threads waited here, in total.
+    pub lost: Duration,
 }

@@ -8,7 +8,6 @@
 
 use super::Shape;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 const LINE: usize = 64;
 /// The delay between two cores that copy the same line.
@@ -25,13 +24,14 @@ struct Line {
 
 /// See the module's documentation.
 pub(super) struct Lines {
-    lines: HashMap<usize, Line, BuildHasherDefault<OfAddress>>,
+    lines: HashMap<usize, Line>,
     /// The socket of each core.
     sockets: Vec<usize>,
     near: u64,
     far: u64,
     hit: u64,
-    moves: u64,
+    /// How often a line has moved between cores.
+    pub(super) moves: u64,
 }
 
 impl Lines {
@@ -46,71 +46,53 @@ impl Lines {
         }
     }
 
-    /// How often a line has moved between cores.
-    pub(super) fn moves(&self) -> u64 {
-        self.moves
-    }
-
-    fn distance(&self, from: usize, to: usize) -> u64 {
-        if self.sockets[from] == self.sockets[to] { self.near } else { self.far }
+    /// Returns the line of an address, the cost of moving it between two cores, and the count of
+    /// moves.
+    fn line(
+        &mut self,
+        address: usize,
+    ) -> (&mut Line, impl Fn(usize, usize) -> u64 + Copy, &mut u64) {
+        let Lines { lines, sockets, near, far, moves, .. } = self;
+        let distance =
+            |from: usize, to: usize| if sockets[from] == sockets[to] { *near } else { *far };
+        (lines.entry(address / LINE).or_default(), distance, moves)
     }
 
     /// Returns the cost of a read by `core`.
     pub(super) fn load(&mut self, address: usize, core: usize, now: u64) -> u64 {
-        let mut line = std::mem::take(self.lines.entry(address / LINE).or_default());
         let mut cost = self.hit;
+        let (line, distance, moves) = self.line(address);
         if line.owner != Some(core) && !line.sharers.contains(&core) {
             let from = line.owner.or(line.sharers.first().copied());
-            let move_cost = from.map_or(0, |from| self.distance(from, core));
+            let move_cost = from.map_or(0, |from| distance(from, core));
             let start = now.max(line.free_at);
             if from.is_some() {
                 line.free_at = start + COPY;
-                self.moves += 1;
+                *moves += 1;
             }
             line.sharers.extend(line.owner.take());
             line.sharers.push(core);
             cost += start - now + move_cost;
         }
-        self.lines.insert(address / LINE, line);
         cost
     }
 
     /// Returns the cost of a write by `core`, which is `own` if the core owns the line.
     pub(super) fn write(&mut self, address: usize, core: usize, now: u64, own: u64) -> u64 {
-        let mut line = std::mem::take(self.lines.entry(address / LINE).or_default());
         let mut cost = own;
+        let (line, distance, moves) = self.line(address);
         if line.owner != Some(core) {
             let others = line.sharers.iter().filter(|sharer| **sharer != core);
-            let furthest =
-                others.clone().chain(&line.owner).map(|other| self.distance(*other, core));
+            let furthest = others.clone().chain(&line.owner).map(|other| distance(*other, core));
             let furthest = furthest.max();
             let move_cost = furthest.map_or(0, |most| most + INVALIDATE * others.count() as u64);
             let start = now.max(line.free_at);
-            self.moves += u64::from(furthest.is_some());
+            *moves += u64::from(furthest.is_some());
             line.owner = Some(core);
             line.sharers.clear();
             cost += start - now + move_cost;
             line.free_at = now + cost;
         }
-        self.lines.insert(address / LINE, line);
         cost
-    }
-}
-
-/// A hasher for line numbers. They need no protection against chosen collisions.
-#[derive(Default)]
-struct OfAddress(u64);
-
-impl Hasher for OfAddress {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("a line's number is a usize");
-    }
-
-    fn write_usize(&mut self, line: usize) {
-        self.0 = (line as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
     }
 }

@@ -25,11 +25,13 @@
 mod account;
 mod lines;
 
-pub(crate) use account::{Account, Place, Tally};
+pub use account::{LostTime, Measured, ThreadTimes};
 
+use super::Run;
 use crate::shim::{Access, Turn};
-use account::Doing;
+use account::{Account, Doing};
 use lines::Lines;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::Location;
 use std::time::Duration;
@@ -42,34 +44,48 @@ const FAR: u64 = u64::MAX / 2;
 /// `std` on Linux.
 pub(super) const SPINS: u32 = 100;
 
-/// The cores of a machine and its prices in nanoseconds, as `sim::Machine` documents them.
-#[derive(Clone, Debug)]
-pub(crate) struct Shape {
-    pub(crate) cores: usize,
-    pub(crate) sockets: usize,
+macro_rules! shape {
+    ($($(#[$doc:meta])* $price:ident = $default:literal;)*) => {
+        /// The cores of a machine and its prices in nanoseconds, as `sim::Machine` documents them.
+        #[derive(Clone, Debug)]
+        pub(crate) struct Shape {
+            pub(crate) cores: usize,
+            pub(crate) sockets: usize,
+            $($(#[$doc])* pub(crate) $price: u64,)*
+        }
+
+        impl Shape {
+            pub(crate) fn new(cores: usize) -> Shape {
+                Shape { cores, sockets: 1, $($price: $default,)* }
+            }
+        }
+    };
+}
+
+shape! {
     /// An access to a line that the core holds.
-    pub(crate) hit: u64,
+    hit = 1;
     /// A read-modify-write of such a line.
-    pub(crate) update: u64,
+    update = 5;
     /// Moving a line from a core of the same socket, and of another one.
-    pub(crate) near: u64,
-    pub(crate) far: u64,
-    pub(crate) fence: u64,
+    near = 50;
+    far = 130;
+    fence = 8;
     /// A barrier, for its caller and for each thread that it interrupts.
-    pub(crate) barrier: u64,
-    pub(crate) interrupt: u64,
+    barrier = 3_000;
+    interrupt = 1_000;
     /// A turn of a loop, and a turn that offers the core to another thread.
-    pub(crate) spin: u64,
-    pub(crate) yields: u64,
-    pub(crate) clock: u64,
+    spin = 20;
+    yields = 400;
+    clock = 20;
     /// The sleeper's call, the waker's call, and the delay until the woken thread runs.
-    pub(crate) sleep: u64,
-    pub(crate) wake: u64,
-    pub(crate) wake_up: u64,
+    sleep = 1_000;
+    wake = 1_500;
+    wake_up = 6_000;
     /// The delay until a started thread runs.
-    pub(crate) start: u64,
+    start = 20_000;
     /// The time for which a thread keeps its core while other threads wait for one.
-    pub(crate) slice: u64,
+    slice = 3_000_000;
 }
 
 /// The state of one virtual thread.
@@ -86,7 +102,7 @@ struct Thread {
 
 /// See the module's documentation.
 pub(crate) struct Machine {
-    shape: Shape,
+    pub(super) shape: Shape,
     threads: Vec<Thread>,
     /// The thread that has each core.
     cores: Vec<Option<usize>>,
@@ -100,7 +116,7 @@ pub(crate) struct Machine {
     /// earliest of all, because another core may become free before it.
     left: BTreeSet<(u64, usize)>,
     lines: Lines,
-    places: BTreeMap<&'static Location<'static>, Place>,
+    places: BTreeMap<&'static Location<'static>, LostTime>,
     barriers: u64,
     wakes: u64,
 }
@@ -117,7 +133,7 @@ pub(super) enum Next {
 }
 
 impl Machine {
-    pub(super) fn new(shape: Shape) -> Machine {
+    pub(crate) fn new(shape: Shape) -> Machine {
         Machine {
             cores: vec![None; shape.cores],
             lines: Lines::new(&shape),
@@ -133,10 +149,6 @@ impl Machine {
         }
     }
 
-    pub(super) fn cores(&self) -> usize {
-        self.shape.cores
-    }
-
     pub(super) fn clock(&self, thread: usize) -> Duration {
         Duration::from_nanos(self.threads[thread].clock)
     }
@@ -150,7 +162,7 @@ impl Machine {
             Some(starter) => {
                 let now = self.threads[starter].clock;
                 self.threads[thread].clock = now;
-                self.threads[thread].account.begin(now);
+                self.threads[thread].account.now_does(Doing::Sleeping, now);
                 self.is_due(thread, now + self.shape.start);
             }
         }
@@ -334,7 +346,10 @@ impl Machine {
         self.threads[me].clock += cost;
         // An access to a line that the core holds loses nothing.
         if cost > BETWEEN + self.shape.update.max(self.shape.fence).max(self.shape.clock) {
-            self.places.entry(place).or_default().lost(cost);
+            let none = LostTime { location: place, times: 0, lost: Duration::ZERO };
+            let place = self.places.entry(place).or_insert(none);
+            place.times += 1;
+            place.lost += Duration::from_nanos(cost);
         }
     }
 
@@ -354,21 +369,20 @@ impl Machine {
         self.shape.barrier
     }
 
-    /// Returns the end of the run, by the latest clock. The thread that ended last may have an
-    /// earlier one.
-    pub(super) fn end(&self) -> Duration {
-        Duration::from_nanos(self.latest())
-    }
-
-    fn latest(&self) -> u64 {
+    /// The time at which the last thread has ended.
+    pub(super) fn latest(&self) -> u64 {
         self.threads.iter().map(|thread| thread.clock).max().unwrap_or(0)
     }
 
-    /// Returns all that the machine has counted.
-    pub(super) fn tally(&self) -> Tally {
+    /// What the machine has counted in a run whose threads have these names.
+    pub(super) fn measured(&self, run: Run, names: &[String]) -> Measured {
         let end = self.latest();
-        let accounts = self.threads.iter().map(|thread| thread.account.closed(end)).collect();
-        let moves = self.lines.moves();
-        Tally::new(accounts, &self.places, moves, self.barriers, self.wakes)
+        let threads = self.threads.iter().zip(names);
+        let threads = threads.map(|(thread, name)| thread.account.closed(name.clone(), end));
+        let mut places: Vec<_> = self.places.values().copied().collect();
+        // The sort is stable, so equal ones stay in the order of their places.
+        places.sort_by_key(|place| Reverse(place.lost));
+        let (moves, barriers, wakes) = (self.lines.moves, self.barriers, self.wakes);
+        Measured { run, threads: threads.collect(), places, moves, barriers, wakes }
     }
 }

@@ -1,16 +1,21 @@
 //! The wait list, its nodes, and the wake-ups that its grants produce.
 
-use crate::scheduler::cancel::Woken;
 use crate::scheduler::life::complete::{wake, wake_future};
+use crate::scheduler::queue::ready_stack::ReadyStack;
+use crate::scheduler::wait::resume::resume_all;
 use crate::shim::Cell;
-use crate::task::record::Record;
+#[cfg(not(loom))]
+use crate::shim::abort_with;
+use crate::task::reference::WaiterRef;
 use crate::task::thread_waiter::ThreadWaiter;
 use crate::task::words::join::Waiter;
 use crate::task::words::tree::{NOBODY, WorkerNumber};
 use std::marker::PhantomPinned;
+use std::mem;
 use std::panic::Location;
 use std::pin::Pin;
-use std::ptr::{self, NonNull};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 /// The stage of a node. See the documentation of the parent module.
@@ -24,22 +29,28 @@ pub(super) enum Stage {
 /// The waiter behind a node.
 pub(crate) enum Who {
     Nobody,
-    Task(*const Record),
+    Task(WaiterRef),
     Thread(*const ThreadWaiter),
     Future(Waker),
 }
 
-/// One wait. See the documentation of the parent module.
+/// One wait. See the documentation of the parent module. A node that is pinned leaves its list
+/// before its memory goes: its drop ends the process otherwise.
 pub(crate) struct WaitNode {
     next: Cell<*const WaitNode>,
     previous: Cell<*const WaitNode>,
     stage: Cell<Stage>,
+    /// The node is in a list. Written under the lock of the list.
+    is_in: AtomicBool,
     who: Cell<Who>,
     /// For the primitive: the identity of the waiter, or the amount that it asks for. A grant may
     /// leave a value here that does not fit into the answer.
     pub(crate) token: Cell<u64>,
     /// For the primitive: what has been granted.
     answer: Cell<u32>,
+    /// For the primitive: where the waiter keeps a value that others may move while the node is in
+    /// the list, or null.
+    pub(crate) cell: Cell<*mut ()>,
     pub(crate) place: &'static Location<'static>,
     _pinned: PhantomPinned,
 }
@@ -50,9 +61,11 @@ impl WaitNode {
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
             stage: Cell::new(Stage::Out),
+            is_in: AtomicBool::new(false),
             who: Cell::new(Who::Nobody),
             token: Cell::new(token),
             answer: Cell::new(0),
+            cell: Cell::new(ptr::null_mut()),
             place,
             _pinned: PhantomPinned,
         }
@@ -67,10 +80,8 @@ impl WaitNode {
     /// or the worker is not known. Called under the lock of the list that the node is in.
     pub(crate) fn home(&self) -> WorkerNumber {
         let who = self.who.replace(Who::Nobody);
-        let home = match who {
-            // SAFETY: the node is in the list, and its task does not leave the wait before the
-            // node is taken out.
-            Who::Task(record) => unsafe { (*record).node.home() },
+        let home = match &who {
+            Who::Task(task) => task.node.home(),
             _ => NOBODY,
         };
         self.who.set(who);
@@ -103,6 +114,17 @@ impl WaitNode {
     }
 }
 
+// A model that finds a fault unwinds past nodes that are in a list.
+#[cfg(not(loom))]
+impl Drop for WaitNode {
+    #[inline]
+    fn drop(&mut self) {
+        if *self.is_in.get_mut() {
+            abort_with("a wait has left its frame without leaving the wait list, which is a bug");
+        }
+    }
+}
+
 /// The wake-up of a granted waiter, to be delivered when the lock is free.
 #[must_use = "it waits for ever"]
 pub(crate) struct Wake(Who);
@@ -112,7 +134,7 @@ impl Wake {
     pub(crate) fn deliver(self) {
         match self.0 {
             Who::Nobody => {}
-            Who::Task(record) => wake(Waiter::Task(record)),
+            Who::Task(task) => wake(Waiter::Task(task)),
             Who::Thread(thread) => wake(Waiter::Thread(thread)),
             Who::Future(waker) => wake_future(waker),
         }
@@ -124,7 +146,7 @@ impl Wake {
 #[must_use = "they wait for ever"]
 pub(crate) struct Wakes {
     /// Tasks that have received their grants and are in no queue yet.
-    tasks: Woken,
+    tasks: ReadyStack,
     others: Vec<Wake>,
 }
 
@@ -132,27 +154,31 @@ impl Wakes {
     /// Adds a wake-up. May be called with or without the lock.
     pub(crate) fn add(&mut self, wake: Wake) {
         match wake.0 {
-            Who::Task(record) => {
-                let task = NonNull::new(record.cast_mut()).expect("a waiter is not null");
-                // SAFETY: the task does not leave its wait before this grant has arrived.
-                unsafe { self.tasks.grant(task) };
-            }
-            _ => self.others.push(wake),
+            Who::Task(task) => task.grant().into_iter().for_each(|task| self.tasks.push(task)),
+            who => self.others.push(Wake(who)),
         }
     }
 
     /// Returns whether the delivery calls no foreign code.
+    #[inline]
     pub(super) fn call_nobody(&self) -> bool {
         !self.others.iter().any(|wake| matches!(wake.0, Who::Future(_)))
     }
 
     /// Delivers the grants. Called without a lock.
+    #[inline(always)]
     pub(crate) fn deliver(self) {
-        self.tasks.finish();
-        // Mostly there are none, and this check is cheaper than an iterator.
-        if !self.others.is_empty() {
-            self.others.into_iter().for_each(Wake::deliver);
+        if self.tasks.top().is_none() && self.others.is_empty() {
+            // There is nothing to drop either.
+            mem::forget(self);
+        } else {
+            self.deliver_some();
         }
+    }
+
+    fn deliver_some(self) {
+        resume_all(self.tasks);
+        self.others.into_iter().for_each(Wake::deliver);
     }
 }
 
@@ -181,14 +207,18 @@ impl WaitList {
 
     /// Returns the first node in the list.
     pub(crate) fn first(&self) -> Option<&WaitNode> {
-        // SAFETY: a node leaves the list before its memory goes, so this one is alive.
-        unsafe { self.first.as_ref() }
+        self.at(self.first)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &WaitNode> {
-        // SAFETY: a node leaves the list before its memory goes, so each one in the list is
-        // alive.
-        std::iter::successors(self.first(), |node| unsafe { node.next.get().as_ref() })
+        std::iter::successors(self.first(), |node| self.at(node.next.get()))
+    }
+
+    /// Returns a node by a pointer out of the list, or `None` for the null at its ends.
+    fn at(&self, node: *const WaitNode) -> Option<&WaitNode> {
+        // SAFETY: a node leaves the list before its memory goes, and takes the pointers to it
+        // along.
+        unsafe { node.as_ref() }
     }
 
     /// Returns the source locations of the waits, as text.
@@ -198,25 +228,24 @@ impl WaitList {
 
     /// Enters a node as the last one, or as the first.
     ///
-    /// # Safety
-    /// The node is in no list, and is taken out before its memory goes.
-    pub(super) unsafe fn push(&mut self, node: Pin<&WaitNode>, as_first: bool) {
+    /// # Panics
+    /// If the node is in a list.
+    pub(super) fn push(&mut self, node: Pin<&WaitNode>, as_first: bool) {
+        assert!(!node.is_in.load(Ordering::Relaxed), "a wait has entered two lists");
+        node.is_in.store(true, Ordering::Relaxed);
         node.stage.set(Stage::In);
         let (next, previous) =
             if as_first { (self.first, ptr::null()) } else { (ptr::null(), self.last) };
         node.next.set(next);
         node.previous.set(previous);
         let node = ptr::from_ref(node.get_ref());
-        // SAFETY: the neighbours are in the list, so they are alive.
-        unsafe {
-            match previous.as_ref() {
-                Some(previous) => previous.next.set(node),
-                None => self.first = node,
-            }
-            match next.as_ref() {
-                Some(next) => next.previous.set(node),
-                None => self.last = node,
-            }
+        match self.at(previous) {
+            Some(previous) => previous.next.set(node),
+            None => self.first = node,
+        }
+        match self.at(next) {
+            Some(next) => next.previous.set(node),
+            None => self.last = node,
         }
         self.len += 1;
     }
@@ -285,14 +314,13 @@ impl WaitList {
     /// The node is in this list.
     pub(super) unsafe fn take_out(&mut self, node: &WaitNode) {
         self.len -= 1;
+        node.is_in.store(false, Ordering::Relaxed);
         let (next, previous) = (node.next.get(), node.previous.get());
-        // SAFETY: the neighbour is in the list, so it is alive.
-        match unsafe { previous.as_ref() } {
+        match self.at(previous) {
             Some(previous) => previous.next.set(next),
             None => self.first = next,
         }
-        // SAFETY: the neighbour is in the list, so it is alive.
-        match unsafe { next.as_ref() } {
+        match self.at(next) {
             Some(next) => next.previous.set(previous),
             None => self.last = previous,
         }

@@ -7,7 +7,7 @@
 //! instructions at a time, and never together with another such lock. A [`WaitNode`] lies on the
 //! frame of the waiting call, or in the future, and does not move. From its entry into a list on,
 //! all of it is read and written under that lock alone, until the waiter has received its grant
-//! or has left.
+//! or has left. The same holds for what its `cell` points to.
 //!
 //! ```text
 //! OUT --enter--> IN --grant (by the granter)--> GRANTED --collected--> OUT
@@ -68,13 +68,12 @@ use crate::scheduler::wait::park::waits;
 use crate::scheduler::worker::Worker;
 use crate::shim::MutexGuard;
 use crate::shim::time::Instant;
-use crate::task::record::Record;
+use crate::task::reference::{TaskRef, WaiterRef};
 use crate::task::thread_waiter::ThreadWaiter;
 use crate::task::words::wait::WaitKind;
 use list::Stage;
 use std::panic::Location;
 use std::pin::{Pin, pin};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// A primitive with a wait list.
@@ -90,9 +89,9 @@ pub(crate) trait Waitable {
         None
     }
 
-    /// Returns whether a grant is used up at once and cannot be given back. A task that is
-    /// cancelled meanwhile then keeps it.
-    fn stands(&self) -> bool {
+    /// Returns whether what was granted to a node is used up at once and cannot be given back. A
+    /// task that is cancelled meanwhile then keeps it.
+    fn stands(&self, _: &WaitNode) -> bool {
         false
     }
 
@@ -129,8 +128,8 @@ impl<W: Waitable + ?Sized> Waitable for &W {
         (**self).owner()
     }
 
-    fn stands(&self) -> bool {
-        (**self).stands()
+    fn stands(&self, node: &WaitNode) -> bool {
+        (**self).stands(node)
     }
 
     fn state(&self) -> MutexGuard<'_, W::State> {
@@ -215,6 +214,8 @@ pub(crate) fn enter_node<W: Waitable + ?Sized>(
 pub(crate) enum WaitMode {
     /// Until a grant, a cancel, or the given time, if any.
     Until(Option<Instant>),
+    /// As `Until`, but waits also while the thread unwinds, and blocks the worker for that.
+    Blocking(Option<Instant>),
     /// Until a grant, without interruption: the caller relies on it.
     Structured,
 }
@@ -240,40 +241,48 @@ fn enter_as_task<W: Waitable + ?Sized>(
     mode: WaitMode,
     queued: Option<&mut dyn FnMut()>,
     worker: &Worker,
-    task: NonNull<Record>,
+    task: TaskRef<'_>,
 ) -> Result<u32, Interruption> {
-    let who = || Who::Task(task.as_ptr());
-    let WaitMode::Until(until) = mode else {
-        // SAFETY: a structured wait ends only with the grant, which takes the node out of the
-        // list before this frame goes.
-        return Ok(match unsafe { queue(source, node, who, true, queued) } {
-            Enqueue::Answer(answer) => answer,
-            entry => {
-                if entry == Enqueue::Waits {
-                    collect(worker, task);
+    // SAFETY: this call returns only after the grant, or when the node has left the list without
+    // one.
+    let who = || Who::Task(unsafe { WaiterRef::new(task) });
+    let unwinding = crate::shim::panicking();
+    let (until, blocks) = match mode {
+        WaitMode::Until(until) => (until, false),
+        WaitMode::Blocking(until) => (until, unwinding),
+        WaitMode::Structured => {
+            // A structured wait ends only with the grant, which takes the node out of the list
+            // before this frame goes.
+            return Ok(match queue(source, node, who, true, queued) {
+                Enqueue::Answer(answer) => answer,
+                entry => {
+                    if entry == Enqueue::Waits {
+                        worker.await_grant(task);
+                    }
+                    node.answer()
                 }
-                node.answer()
-            }
-        });
+            });
+        }
     };
     // MUTANT(waiters.turned_away): false
-    if worker.is_cancelled_here() {
+    if worker.is_late() || !worker.may_wait() {
         worker.give_way(task);
         return Err(Interruption::Cancelled);
     }
-    let may_wait = !is_forbidden() && !crate::shim::panicking();
-    // SAFETY: a grant or `leave` takes the node out before this frame goes. If it was granted,
-    // the task continues only when the grant has arrived.
-    let (result, mut worker) = match unsafe { queue(source, node, who, may_wait, queued) } {
+    let may_wait = blocks || !is_forbidden() && !unwinding;
+    // A grant or `leave` takes the node out before this frame goes. If it was granted, the task
+    // continues only when the grant has arrived.
+    let (result, mut worker) = match queue(source, node, who, may_wait, queued) {
         Enqueue::Answer(answer) => return Ok(answer),
         Enqueue::Refused => {
             assert_may_suspend();
             return Err(Interruption::Cancelled);
         }
         Enqueue::Granted => (Ok(()), worker),
+        Enqueue::Waits if blocks => worker.block_until(task, until.map(Tick::not_before)),
         Enqueue::Waits => match until.map(Tick::not_before) {
             None => {
-                let (result, worker) = worker.wait(task, WaitKind::Grant);
+                let (result, worker) = worker.wait_on(task, WaitKind::Grant);
                 (result.map_err(|_| Interruption::Cancelled), worker)
             }
             Some(at) => worker.wait_until(task, at),
@@ -288,22 +297,15 @@ fn enter_as_task<W: Waitable + ?Sized>(
         }
         // The grant is under way.
         // MUTANT(waiters.collect): skip
-        worker = collect(worker, task);
+        worker = worker.await_grant(task);
     }
     // MUTANT(waiters.cancelled): false
-    if !source.stands() && worker.is_cancelled_here() {
+    if !source.stands(&node) && worker.is_cancelled_here() {
         source.give_back(&node);
         worker.give_way(task);
         return Err(Interruption::Cancelled);
     }
     Ok(node.answer())
-}
-
-/// Waits for a grant that is certain to come, without interruption.
-fn collect(worker: &Worker, task: NonNull<Record>) -> &Worker {
-    let (result, worker) = worker.wait(task, WaitKind::Structured);
-    debug_assert!(result.is_ok(), "a structured wait was cut short");
-    worker
 }
 
 #[track_caller]
@@ -316,10 +318,14 @@ fn enter_as_thread<W: Waitable + ?Sized>(
     let waiter = ThreadWaiter::current();
     let who = || Who::Thread(Arc::as_ptr(&waiter));
     // A structured wait that is not allowed was refused before this call.
-    let may_wait = matches!(mode, WaitMode::Structured) || Worker::current().is_none();
-    // SAFETY: a grant or `leave` takes the node out before this frame goes. If it was granted,
-    // the thread continues only when the grant has arrived.
-    match unsafe { queue(source, node, who, may_wait, queued) } {
+    let may_wait = match mode {
+        WaitMode::Structured => true,
+        WaitMode::Blocking(_) if crate::shim::panicking() => true,
+        WaitMode::Until(_) | WaitMode::Blocking(_) => Worker::current().is_none(),
+    };
+    // A grant or `leave` takes the node out before this frame goes. If it was granted, the thread
+    // continues only when the grant has arrived.
+    match queue(source, node, who, may_wait, queued) {
         Enqueue::Answer(answer) => return Ok(answer),
         Enqueue::Granted => return Ok(node.answer()),
         Enqueue::Waits => {}
@@ -330,7 +336,7 @@ fn enter_as_thread<W: Waitable + ?Sized>(
         }
     }
     let until = match mode {
-        WaitMode::Until(until) => until,
+        WaitMode::Until(until) | WaitMode::Blocking(until) => until,
         WaitMode::Structured => None,
     };
     if !waiter.wait_until(until) {
@@ -350,10 +356,8 @@ fn enter_as_thread<W: Waitable + ?Sized>(
 /// grant could arrive in the wait word, and a wait that the foreign code begins would take it for
 /// its own.
 ///
-/// # Safety
-/// The node is in no list, and leaves the list before its memory goes. The waiter that `who`
-/// returns does not leave the wait before the grant has arrived.
-pub(crate) unsafe fn queue<W: Waitable + ?Sized>(
+/// The waiter that `who` returns does not leave the wait before the grant has arrived.
+pub(crate) fn queue<W: Waitable + ?Sized>(
     source: &W,
     node: Pin<&WaitNode>,
     who: impl Fn() -> Who,
@@ -368,9 +372,7 @@ pub(crate) unsafe fn queue<W: Waitable + ?Sized>(
             // MUTANT(waiters.nobodys_name): true
             let at_once = queued.is_none() && wakes.call_nobody();
             node.set_who(if at_once { who() } else { Who::Nobody });
-            // SAFETY: the caller's node is in no list, and leaves this one before its memory
-            // goes.
-            unsafe { W::waiters(&mut state).push(node, source.comes_back(&node)) };
+            W::waiters(&mut state).push(node, source.comes_back(&node));
             Enqueue::Waits
         }
         None => {

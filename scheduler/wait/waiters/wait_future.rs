@@ -82,9 +82,7 @@ impl<W: Waitable> WaitFuture<W> {
                 let answer = this.source.try_enter(&mut state, &node, &mut wakes);
                 if answer.is_none() {
                     waker = node.replace_who(waker);
-                    // SAFETY: the node is in no list, and leaves the list when the future is
-                    // dropped, at the latest.
-                    unsafe { W::waiters(&mut state).push(node, this.source.comes_back(&node)) };
+                    W::waiters(&mut state).push(node, this.source.comes_back(&node));
                     this.progress = Progress::Queued;
                 }
                 answer
@@ -100,9 +98,7 @@ impl<W: Waitable> WaitFuture<W> {
         drop(state);
         wakes.deliver();
         // A panic of the waker's destructor is caught: it would lose what was granted.
-        if let Some(payload) = quietly(|| drop(waker)) {
-            drop_payload(payload);
-        }
+        quietly(|| drop(waker)).into_iter().for_each(drop_payload);
         match answer {
             Some(answer) => {
                 this.progress = Progress::Over;

@@ -64,7 +64,7 @@ pub(crate) fn check(part: usize, parts: usize, test: &dyn Fn()) {
         let explored = sim::explore(&Options::new().seeds(range).most_steps(STEPS), test);
         INSIDE.set(false);
         let explored = explored.unwrap_or_else(|failed| panic!("{failed}"));
-        (explored.runs(), explored.steps())
+        (explored.runs, explored.steps)
     };
     let (mut runs, mut steps) = explore(0..fixed);
     let alone = std::env::var_os("CYGNET_SIM_SEED").is_some();

@@ -4,8 +4,8 @@ mod runtimes;
 mod scopes;
 mod within;
 
+use crate::common::prelude::*;
 use cygnet::shutdown::ShutdownReport;
-use std::time::Duration;
 
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(3_600);

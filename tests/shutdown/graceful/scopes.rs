@@ -1,13 +1,9 @@
 //! Swansongs of scopes, and guarded tasks.
 
-use crate::common::{Drops, Mutex, eventually, in_task, panic_of, scaled_in_debug, with_each};
+use crate::common::prelude::*;
 use cygnet::shutdown::{self, Swansong};
-use cygnet::sync::{Event, unbounded};
-use cygnet::{JoinError, checkpoint, scope, spawn, wait};
-use std::future::pending;
-use std::sync::Arc;
-use std::task::{Context, Wake, Waker};
 
+/// S79, S80, S81.
 #[test]
 fn the_swansong_of_a_scope_is_below_that_of_its_parent() {
     with_each(|rt| {
@@ -64,6 +60,7 @@ fn concurrent_queries_of_a_scope_get_the_same_swansong() {
     });
 }
 
+/// S84.
 #[test]
 fn a_shutdown_of_a_scope_ends_its_interrupts_and_cancels_nothing() {
     in_task(|_| {
@@ -73,7 +70,9 @@ fn a_shutdown_of_a_scope_ends_its_interrupts_and_cancels_nothing() {
                 let swansong = s.swansong();
                 let idle = s.spawn(|| wait(shutdown::current().interrupt(pending::<()>())));
                 let (finish, finished) = unbounded();
-                let work = s.spawn_guarded(move || finished.recv().unwrap());
+                let work = cygnet::task()
+                    .guard(&s.swansong())
+                    .spawn_in(s, move || finished.recv().unwrap());
                 let completion = s.shut_down();
                 assert_eq!(idle.join().unwrap(), Ok(None));
                 assert!(checkpoint().is_ok());
@@ -107,6 +106,7 @@ fn a_swansong_ends_with_its_scope_unless_there_is_a_guard() {
     });
 }
 
+/// S82.
 #[test]
 fn a_guarded_task_has_its_guard_until_its_closure_is_dropped() {
     in_task(|_| {
@@ -117,7 +117,7 @@ fn a_guarded_task_has_its_guard_until_its_closure_is_dropped() {
                 let held = drops.guard();
                 let swansong = &swansong;
                 swansong.scope(|inner| {
-                    let task = inner.spawn_guarded(|| {
+                    let task = cygnet::task().guard(&inner.swansong()).spawn_in(inner, || {
                         let _held = held;
                         go.wait().unwrap();
                     });
@@ -128,12 +128,12 @@ fn a_guarded_task_has_its_guard_until_its_closure_is_dropped() {
                 });
             });
         });
-        let panics = swansong.spawn_guarded(|| panic!("in the work"));
+        let panics = cygnet::task().guard(&swansong).spawn(|| panic!("in the work"));
         assert!(matches!(panics.join(), Err(JoinError::Panicked(_))));
         // A guarded task that never starts.
         scope(|s| {
             s.cancel("before it starts");
-            let never = swansong.spawn_guarded(|| unreachable!("it is cancelled"));
+            let never = cygnet::task().guard(&swansong).spawn(|| unreachable!("it is cancelled"));
             assert!(never.join().is_err());
         });
         eventually("the guards are gone", || swansong.guard_count() == 0);
@@ -141,27 +141,18 @@ fn a_guarded_task_has_its_guard_until_its_closure_is_dropped() {
     });
 }
 
-/// A waker that spawns a task, and keeps the message of the panic.
-struct Spawns(Mutex<Option<String>>);
-
-impl Wake for Spawns {
-    fn wake(self: Arc<Self>) {
-        *self.0.lock().unwrap() = Some(panic_of(|| spawn(|| ()).detach()));
-    }
-}
-
 /// An interrupt of the Swansong of a scope ends with the scope, and its waker is called outside.
 #[test]
 fn a_waker_that_the_end_of_a_scope_calls_is_in_no_scope() {
     in_task(|_| {
-        let spawns = Arc::new(Spawns(Mutex::new(None)));
+        let (tell, told) = channel();
+        let waker = calling_once(move || tell.send(panic_of(|| spawn(|| ()).detach())).unwrap());
         let _interrupted = scope(|s| {
-            let mut future = Box::pin(s.swansong().interrupt(pending::<()>()));
-            let waker = Waker::from(Arc::clone(&spawns));
-            assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            let mut future = s.swansong().interrupt(pending::<()>());
+            assert!(poll_by(&mut future, &waker).is_pending());
             future
         });
-        let said = spawns.0.lock().unwrap().take().expect("it is called");
+        let said = told.try_recv().expect("it is called");
         assert!(said.contains("outside a task"), "{said}");
     });
 }

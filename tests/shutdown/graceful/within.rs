@@ -1,24 +1,17 @@
 //! Shutdowns that cancel what is late.
 
 use super::{LONG, counts};
-use crate::common::{
-    Drops, Random, give_way_until, in_task, panic_of, scaled_in_debug, thread, with_each,
-    with_each_and_many,
-};
+use crate::common::prelude::*;
 use cygnet::shutdown::Swansong;
-use cygnet::sync::Event;
-use cygnet::{Reason, checkpoint, no_suspend, park, scope, wait, yield_now};
-use std::future::pending;
-use std::sync::Arc;
-use std::time::Duration;
 
+/// S85.
 #[test]
 fn work_that_ends_in_time_is_not_cancelled() {
     in_task(|_| {
         let swansong = Swansong::new();
         let works: Vec<_> = (0..20)
             .map(|i| {
-                swansong.spawn_guarded(move || {
+                cygnet::task().guard(&swansong).spawn(move || {
                     (0..i).try_for_each(|_| yield_now()).unwrap();
                     checkpoint().map(|()| i)
                 })
@@ -35,6 +28,7 @@ fn work_that_ends_in_time_is_not_cancelled() {
     });
 }
 
+/// S86.
 #[test]
 fn only_late_work_is_cancelled_and_named() {
     in_task(|_| {
@@ -43,7 +37,7 @@ fn only_late_work_is_cancelled_and_named() {
         let sees_to_it = Arc::clone(&stuck_begun);
         scope(|s| {
             let beside = s.spawn(park);
-            let stuck = swansong.spawn_guarded(move || (sees_to_it.set(), park()).1);
+            let stuck = cygnet::task().guard(&swansong).spawn(move || (sees_to_it.set(), park()).1);
             let line = line!() - 1;
             let stuck_scope = s.spawn(|| {
                 swansong.child().scope(|inner| {
@@ -83,9 +77,10 @@ fn a_grace_of_zero_cancels_at_once() {
         let swansong = rt.swansong();
         let nothing = swansong.child().shut_down_within(Duration::ZERO);
         assert!(nothing.is_in_time());
-        let stuck = rt.spawn_guarded({
-            let swansong = swansong.clone();
-            move || wait(swansong.interrupt(async { pending::<()>().await })).map(|_| park())
+        let stuck = cygnet::task().guard(&rt.swansong()).spawn_in(rt, {
+            own(&swansong, move |swansong| {
+                wait(swansong.interrupt(async { pending::<()>().await })).map(|_| park())
+            })
         });
         // On a plain thread.
         let report = swansong.shut_down_within(Duration::ZERO);
@@ -95,6 +90,7 @@ fn a_grace_of_zero_cancels_at_once() {
     });
 }
 
+/// S87, S89.
 #[test]
 fn a_guard_without_a_task_to_cancel_is_given_up() {
     with_each(|rt| {
@@ -114,11 +110,12 @@ fn a_guard_without_a_task_to_cancel_is_given_up() {
     });
 }
 
+/// S90.
 #[test]
 fn a_cancelled_task_that_shuts_down_does_not_wait_for_the_time() {
     in_task(|_| {
         let swansong = Swansong::new();
-        let stuck = swansong.spawn_guarded(park);
+        let stuck = cygnet::task().guard(&swansong).spawn(park);
         let report = scope(|s| {
             s.cancel("in a hurry");
             swansong.shut_down_within(LONG)
@@ -134,7 +131,7 @@ fn a_task_that_its_own_shutdown_cancels_waits_until_the_limit() {
     in_task(|_| {
         let swansong = Swansong::new();
         let report = swansong.scope(|s| {
-            let stuck = s.spawn_guarded(park);
+            let stuck = cygnet::task().guard(&s.swansong()).spawn_in(s, park);
             let report = swansong.shut_down_within_at_most(Duration::ZERO, LONG);
             assert!(!matches!(stuck.join(), Ok(Ok(()))));
             report
@@ -164,8 +161,7 @@ fn a_shutdown_that_would_wait_inside_no_suspend_panics() {
             });
             give_way_until(|| swansong.guard_count() == 1);
             let refused = |wait: fn(&Swansong)| {
-                let said = panic_of(|| no_suspend(|| wait(swansong)));
-                assert!(said.contains("inside no_suspend"), "{said}");
+                panics_with("inside no_suspend", || no_suspend(|| wait(swansong)));
             };
             refused(|it| it.shutting_down().block());
             refused(|it| it.shut_down().block());
@@ -189,26 +185,23 @@ fn a_shutdown_that_would_wait_inside_no_suspend_panics() {
 fn two_shutdowns_at_once_both_wait() {
     with_each(|rt| {
         let swansong = rt.swansong();
-        let stuck: Vec<_> = (0..3).map(|_| rt.spawn_guarded(park)).collect();
-        thread::scope(|s| {
-            for _ in 0..2 {
-                s.spawn(|| {
-                    let _ = swansong.shut_down_within(Duration::from_millis(1));
-                    assert!(swansong.state().is_complete());
-                });
-            }
+        let stuck: Vec<_> =
+            (0..3).map(|_| cygnet::task().guard(&rt.swansong()).spawn_in(rt, park)).collect();
+        threads(2, |_| {
+            let _ = swansong.shut_down_within(Duration::from_millis(1));
+            assert!(swansong.state().is_complete());
         });
         stuck.into_iter().for_each(|task| drop(task.join()));
     });
 }
 
-/// A time limit reaches what is below, and nothing above.
+/// A time limit reaches what is below, and nothing above. S88.
 #[test]
 fn a_report_mentions_a_late_ancestor_and_no_late_descendant() {
     in_task(|_| {
         let root = Swansong::new();
         let [before, meanwhile] = [root.child(), root.child()];
-        let stuck = [&before, &meanwhile].map(|child| child.spawn_guarded(park));
+        let stuck = [&before, &meanwhile].map(|child| cygnet::task().guard(child).spawn(park));
         assert_eq!(before.shut_down_within(Duration::ZERO).cancelled(), 1);
         scope(|s| {
             let waits = s.spawn(|| root.shut_down_within(LONG));
@@ -224,7 +217,7 @@ fn a_report_mentions_a_late_ancestor_and_no_late_descendant() {
         // Out of time, and nothing was cancelled.
         assert!(!root.shut_down_within_at_most(no_time, no_time).is_in_time());
         assert!(child.shut_down_within(LONG).is_in_time());
-        assert!(!matches!(child.spawn_guarded(park).join(), Ok(Ok(()))));
+        assert!(!matches!(cygnet::task().guard(&child).spawn(park).join(), Ok(Ok(()))));
         let report = child.shut_down_within(LONG);
         assert!(!report.is_in_time());
         // None of its own guards was late.
@@ -233,7 +226,7 @@ fn a_report_mentions_a_late_ancestor_and_no_late_descendant() {
     });
 }
 
-/// A cancelled task begins more work.
+/// A cancelled task begins more work. S86.
 #[test]
 fn work_begun_after_the_time_is_cancelled_at_once() {
     in_task(|_| {
@@ -246,8 +239,8 @@ fn work_begun_after_the_time_is_cancelled_at_once() {
                 swansong.scope(|_| {
                     assert!(park().is_err());
                 });
-                let task = swansong.spawn_guarded(park);
-                let child = swansong.child().spawn_guarded(park);
+                let task = cygnet::task().guard(swansong).spawn(park);
+                let child = cygnet::task().guard(&swansong.child()).spawn(park);
                 let scoped = swansong.child().scope(|_| park().map_err(|e| e.reason().clone()));
                 assert_eq!(scoped, Err(Reason::GraceOver));
                 for task in [task, child] {
@@ -271,25 +264,80 @@ fn shutdowns_at_any_moment_end_random_trees() {
         for _ in 0..scaled_in_debug(60) {
             let root = Swansong::new();
             let (seed, grace) = (random.below(1 << 30), random.below(300));
-            let report = rt.block_on(|| {
-                scope(|s| {
-                    s.spawn(|| grow(&root, &mut Random(seed | 1), 3));
-                    for _ in 0..random.below(20) {
-                        let _ = yield_now();
-                    }
-                    let report = root.shut_down_within(Duration::from_micros(grace));
-                    // New guards may have come after the end of the counted ones.
-                    assert!(!report.is_given_up(), "{report}");
-                    assert_eq!(report.is_in_time(), report.guards_in_time_over() == 0);
-                    // Tasks that have come after the end of all guards.
-                    s.cancel("the end of a round");
-                    report
-                })
+            let report = scope_on(rt, |s| {
+                s.spawn(|| grow(&root, &mut Random(seed | 1), 3));
+                for _ in 0..random.below(20) {
+                    let _ = yield_now();
+                }
+                let report = root.shut_down_within(Duration::from_micros(grace));
+                // New guards may have come after the end of the counted ones.
+                assert!(!report.is_given_up(), "{report}");
+                assert_eq!(report.is_in_time(), report.guards_in_time_over() == 0);
+                // Tasks that have come after the end of all guards.
+                s.cancel("the end of a round");
+                report
             });
             assert_eq!(root.guard_count(), 0, "{report}");
             assert!(root.state().is_complete());
         }
     });
+}
+
+/// Its fresh children run meanwhile, and a cancel still ends the time.
+#[test]
+fn a_task_that_unwinds_waits_for_its_guarded_children() {
+    with_own_of(&[1, 2], |rt| {
+        rt.block_on(|| {
+            let swansong = Swansong::new();
+            let child = cygnet::task().guard(&swansong).spawn(|| checkpoint().is_ok());
+            let local = cygnet::task().guard(&swansong).spawn_in(ThisWorker, || ());
+            let report = while_unwinding(|| swansong.shut_down_within_at_most(LONG, LONG));
+            assert!(report.is_in_time(), "{report}");
+            assert!(child.join().unwrap() && local.join().is_ok());
+        });
+        let (sends, sent) = mpsc::channel();
+        let task = rt.spawn(move || {
+            let swansong = Swansong::new();
+            let _guard = swansong.guard();
+            sends.send((cancel_handle(), swansong.clone())).unwrap();
+            while_unwinding(|| swansong.shut_down_within_at_most(LONG, Duration::from_millis(1)))
+        });
+        let (handle, swansong) = sent.recv().unwrap();
+        swansong.shutting_down().block();
+        handle.cancel("enough");
+        let report = task.join().unwrap();
+        assert!(report.is_given_up() && report.took() < LONG, "{report}");
+        assert!(report.took_after_time() >= Duration::from_millis(1), "{report}");
+    });
+}
+
+/// A child waits, by a child of its own, for what the task does after that.
+#[test]
+fn a_task_that_unwinds_waits_for_no_child_longer_than_it_says() {
+    let shut_down = || {
+        let (event, swansong) = (Arc::new(Event::new()), Swansong::new());
+        let time = Duration::from_millis(1);
+        let (busy, free) = (Flag::new(), Flag::new());
+        spawn_unscoped(move || (busy.set(), free.hold())).detach();
+        busy.hold();
+        let (_guard, theirs) = (swansong.guard(), Arc::clone(&event));
+        let child = spawn(move || {
+            free.set();
+            let begun = Flag::new();
+            scope(|s| {
+                s.spawn(move || (begun.set(), theirs.wait().unwrap()));
+                begun.wait();
+            });
+        });
+        let report = while_unwinding(|| {
+            let report = swansong.shut_down_within_at_most(time, time);
+            event.set();
+            report
+        });
+        assert!(report.is_given_up(), "{report}");
+        child.join().unwrap();
+    };
+    within(|| runtime(2).block_on(shut_down));
 }
 
 fn grow(swansong: &Swansong, random: &mut Random, depth: u32) {
@@ -299,7 +347,7 @@ fn grow(swansong: &Swansong, random: &mut Random, depth: u32) {
         let own = s.swansong();
         for kind in kinds {
             let own = own.clone();
-            s.spawn_guarded(move || match kind {
+            cygnet::task().guard(&s.swansong()).spawn_in(s, move || match kind {
                 0 => drop(park()),
                 1 => drop(yield_now()),
                 2 => drop(wait(own.interrupt(pending::<()>()))),

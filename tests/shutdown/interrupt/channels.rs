@@ -2,19 +2,9 @@
 
 use super::stop;
 use crate::Called;
-use crate::common::{
-    Random, eventually, panic_of, runtime, scaled_in_debug, spin_loop, thread, with_each, within,
-};
+use crate::common::prelude::*;
 use cygnet::shutdown::Swansong;
-use cygnet::sync::{Receiver, Sender, TryRecvError, WaitError, bounded, oneshot, unbounded};
-use std::fmt::Debug;
-use std::pin::pin;
-use std::task::Poll;
-
-/// The number of waiters of a channel.
-fn waiting(end: &impl Debug) -> usize {
-    format!("{end:?}").matches(".rs:").count()
-}
+use cygnet::sync::{Receiver, Sender, TryRecvError};
 
 #[test]
 fn tasks_and_threads_that_receive_are_woken_by_the_stop() {
@@ -58,21 +48,20 @@ fn a_future_that_receives_is_woken_by_the_stop_and_by_a_value() {
     assert_eq!(called.kept(), 0);
 }
 
+/// S65.
 #[test]
 fn values_come_in_order_until_the_stop_and_the_rest_stays() {
-    with_each(|rt| {
+    in_task(|_| {
         let swansong = Swansong::new();
         let (sender, receiver) = bounded(3);
         (1..=3).for_each(|i| sender.send(i).unwrap());
-        rt.block_on(|| {
-            let mut receiver = swansong.interrupt(&receiver);
-            assert_eq!((receiver.recv(), receiver.recv()), (Ok(Some(1)), Ok(Some(2))));
-            stop(&swansong);
-            assert_eq!((receiver.recv(), receiver.recv()), (Ok(None), Ok(None)));
-            assert_eq!(receiver.iter().next(), None);
-            // Past the interrupt.
-            assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [3]);
-        });
+        let mut receiver = swansong.interrupt(&receiver);
+        assert_eq!((receiver.recv(), receiver.recv()), (Ok(Some(1)), Ok(Some(2))));
+        stop(&swansong);
+        assert_eq!((receiver.recv(), receiver.recv()), (Ok(None), Ok(None)));
+        assert_eq!(receiver.iter().next(), None);
+        // Past the interrupt.
+        assert_eq!(receiver.try_iter().collect::<Vec<_>>(), [3]);
         assert_eq!(receiver.try_recv(), Err(TryRecvError::Empty));
     });
 }
@@ -101,9 +90,7 @@ fn a_cancelled_task_receives_neither_a_value_nor_the_stop() {
         let task = rt.spawn(move || {
             let waited = theirs.recv();
             // A value that is there does not help.
-            while !theirs.is_closed() {
-                thread::yield_now();
-            }
+            spin_until(|| theirs.is_closed());
             (waited, theirs.recv(), theirs.iter().count(), theirs)
         });
         eventually("it waits", || waiting(&sender) == 1);
@@ -133,19 +120,17 @@ fn a_cancelled_task_receives_neither_a_value_nor_the_stop() {
 
 #[test]
 fn a_receive_cut_short_by_a_time_limit_leaves_nothing_behind() {
-    with_each(|rt| {
+    in_task(|_| {
         let swansong = Swansong::new();
         let (sender, receiver) = unbounded::<u8>();
-        rt.block_on(|| {
-            let mut receiver = swansong.interrupt(&receiver);
-            let limit = std::time::Duration::from_millis(1);
-            let late = cygnet::timeout(limit, || receiver.recv()).unwrap_err();
-            let received = late.into_inner();
-            assert!(matches!(received, Err(WaitError::Cancelled(_))), "{received:?}");
-            assert_eq!(waiting(&sender), 0);
-            sender.send(1).unwrap();
-            assert_eq!(receiver.recv(), Ok(Some(1)));
-        });
+        let mut receiver = swansong.interrupt(&receiver);
+        let limit = std::time::Duration::from_millis(1);
+        let late = cygnet::timeout(limit, || receiver.recv()).unwrap_err();
+        let received = late.into_inner();
+        assert!(matches!(received, Err(WaitError::Cancelled(_))), "{received:?}");
+        assert_eq!(waiting(&sender), 0);
+        sender.send(1).unwrap();
+        assert_eq!(receiver.recv(), Ok(Some(1)));
     });
 }
 
@@ -254,8 +239,7 @@ fn storm(rt: &cygnet::Runtime, capacity: usize, seed: u64) {
     let mut random = Random(seed);
     let times = random.below(50);
     let sends = |sender: Sender<u64>| {
-        let swansong = swansong.clone();
-        move || {
+        own(&swansong, move |swansong| {
             let mut sent = 0;
             for i in 1..=times {
                 match cygnet::wait(swansong.interrupt(sender.send_async(i))).unwrap() {
@@ -265,7 +249,7 @@ fn storm(rt: &cygnet::Runtime, capacity: usize, seed: u64) {
                 sent += i;
             }
             sent
-        }
+        })
     };
     let receives = |receiver: Receiver<u64>, seed: u64| {
         let mut receiver = swansong.interrupt(receiver);
@@ -305,18 +289,15 @@ fn storm(rt: &cygnet::Runtime, capacity: usize, seed: u64) {
 
 #[test]
 fn an_interrupted_receive_inside_no_suspend_is_like_any_receive() {
-    with_each(|rt| {
+    in_task(|_| {
         let swansong = Swansong::new();
         let (sender, receiver) = unbounded();
-        rt.block_on(|| {
-            let mut receiver = swansong.interrupt(&receiver);
-            sender.send(1).unwrap();
-            assert_eq!(cygnet::no_suspend(|| receiver.recv()), Ok(Some(1)));
-            let refused = panic_of(|| cygnet::no_suspend(|| receiver.recv()));
-            assert!(refused.contains("no_suspend"), "{refused}");
-            assert_eq!(waiting(&sender), 0);
-            stop(&swansong);
-            assert_eq!(cygnet::no_suspend(|| receiver.recv()), Ok(None));
-        });
+        let mut receiver = swansong.interrupt(&receiver);
+        sender.send(1).unwrap();
+        assert_eq!(cygnet::no_suspend(|| receiver.recv()), Ok(Some(1)));
+        panics_with("no_suspend", || cygnet::no_suspend(|| receiver.recv()));
+        assert_eq!(waiting(&sender), 0);
+        stop(&swansong);
+        assert_eq!(cygnet::no_suspend(|| receiver.recv()), Ok(None));
     });
 }

@@ -3,12 +3,12 @@
 use super::kinds::{Given, kinds};
 use super::stop;
 use super::values::{Answer, Value};
-use crate::common::{Mutex, panic_of};
+use crate::common::prelude::*;
 use crate::{now, of_each_kind};
 use cygnet::shutdown::ShutdownState::{Complete, ShuttingDown};
 use cygnet::shutdown::Swansong;
-use std::task::{Context, Poll, Waker};
 
+/// S32, S33.
 #[test]
 fn a_guarded_value_of_each_kind_takes_no_notice_of_the_stop() {
     for kind in kinds() {
@@ -81,42 +81,28 @@ fn guarded_values_are_equal_if_their_values_and_their_swansongs_are() {
     assert_ne!(a.guarded(1), b.guarded(1));
 }
 
-/// Notes the number of guards when it is dropped.
-struct Notes<'a>(&'a Swansong, &'a Mutex<Vec<usize>>);
-
-impl Drop for Notes<'_> {
-    fn drop(&mut self) {
-        self.1.lock().unwrap().push(self.0.guard_count());
-    }
-}
-
+/// S31.
 #[test]
 fn the_destructor_of_the_value_runs_under_its_guard() {
-    let (swansong, seen) = (Swansong::new(), Mutex::default());
-    drop(swansong.guarded(Notes(&swansong, &seen)));
-    drop(swansong.interrupt(Notes(&swansong, &seen)).guarded());
+    let (swansong, seen) = (Swansong::new(), Mutex::new(Vec::new()));
+    // Notes the number of guards when it is dropped.
+    let notes = || OnDrop(|| seen.lock().unwrap().push(swansong.guard_count()));
+    drop(swansong.guarded(notes()));
+    drop(swansong.interrupt(notes()).guarded());
     assert_eq!(*seen.lock().unwrap(), [1, 1]);
     // `into_inner` gives up the guard.
-    drop(swansong.guarded(Notes(&swansong, &seen)).into_inner());
-    drop(swansong.interrupt(Notes(&swansong, &seen)).guarded().into_inner());
+    drop(swansong.guarded(notes()).into_inner());
+    drop(swansong.interrupt(notes()).guarded().into_inner());
     assert_eq!(*seen.lock().unwrap(), [1, 1, 0, 0]);
-}
-
-/// Panics when it is dropped.
-struct Panics;
-
-impl Drop for Panics {
-    fn drop(&mut self) {
-        panic!("the destructor's panic");
-    }
 }
 
 #[test]
 fn a_destructor_that_panics_keeps_no_guard() {
     let swansong = Swansong::new();
-    let guarded = swansong.guarded(Panics);
+    let panics = || OnDrop(|| panic!("the destructor's panic"));
+    let guarded = swansong.guarded(panics());
     assert_eq!(panic_of(|| drop(guarded)), "the destructor's panic");
-    let interrupt = swansong.interrupt(Panics).guarded();
+    let interrupt = swansong.interrupt(panics()).guarded();
     assert_eq!(panic_of(|| drop(interrupt)), "the destructor's panic");
     assert_eq!(swansong.guard_count(), 0);
 }

@@ -1,7 +1,7 @@
 //! Readers and writers of `std::io`.
 
 use super::stop;
-use crate::common::{thread, within};
+use crate::common::prelude::*;
 use crate::of_each_kind;
 use cygnet::shutdown::Swansong;
 use std::io::{
@@ -9,6 +9,7 @@ use std::io::{
     Write, pipe,
 };
 
+/// S61.
 #[test]
 fn a_reader_is_at_its_end_after_the_stop() {
     of_each_kind(|swansong| {
@@ -49,6 +50,7 @@ fn a_buffered_reader_has_an_empty_buffer_after_the_stop() {
     });
 }
 
+/// S61.
 #[test]
 fn nothing_is_written_after_the_stop_but_the_buffer_is_flushed() {
     of_each_kind(|swansong| {
@@ -90,7 +92,7 @@ fn errors_go_through() {
 }
 
 /// A read that blocks is not woken. It ends with the next bytes, and the following read sees the
-/// stop.
+/// stop. S64.
 #[test]
 fn a_read_that_blocks_ends_when_something_comes() {
     crate::common::real!("a read that blocks its thread");

@@ -1,10 +1,11 @@
 //! Iterators: each step looks at the stop first.
 
 use super::stop;
-use crate::common::{mpsc, panic_of, thread, within};
+use crate::common::prelude::*;
 use crate::of_each_kind;
 use cygnet::shutdown::Swansong;
 
+/// S60.
 #[test]
 fn an_iterator_ends_with_the_stop_or_its_own_end() {
     of_each_kind(|swansong| {

@@ -1,9 +1,8 @@
 //! One call of each kind, in one form, so that tests show each behaviour of all kinds.
 
 use super::values::Value;
+use crate::common::prelude::*;
 use cygnet::shutdown::{Guarded, Interrupt};
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 /// The result of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

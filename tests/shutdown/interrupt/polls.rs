@@ -3,12 +3,9 @@
 use super::kinds::{Given, Kind, kinds};
 use super::stop;
 use super::values::{Answer, Control, Value};
-use crate::common::{panic_of, scaled_in_debug, with_each};
+use crate::common::prelude::*;
 use crate::{Called, now, of_each_kind};
 use cygnet::shutdown::{Interrupt, Swansong};
-use std::future::pending;
-use std::pin::Pin;
-use std::task::Poll;
 
 const VALUE: Poll<Given> = Poll::Ready(Given::Value);
 const END: Poll<Given> = Poll::Ready(Given::End);
@@ -63,6 +60,7 @@ fn an_interrupt_that_is_ready_at_once_keeps_no_waker() {
     });
 }
 
+/// S62.
 #[test]
 fn a_waiting_interrupt_is_woken_by_the_stop_once() {
     of_each(|mut subject| {
@@ -101,6 +99,7 @@ fn a_waiting_interrupt_is_woken_when_the_last_handle_is_gone() {
     });
 }
 
+/// S58, S60.
 #[test]
 fn after_the_stop_no_value_is_polled() {
     of_each(|mut subject| {
@@ -132,6 +131,7 @@ fn an_interrupt_that_is_dropped_while_it_waits_leaves_no_waker() {
     });
 }
 
+/// S63.
 #[test]
 fn the_waker_of_the_last_poll_is_called() {
     of_each(|mut subject| {
@@ -178,6 +178,7 @@ fn a_panic_of_the_value_passes_through_and_changes_nothing() {
     });
 }
 
+/// S66, S67.
 #[test]
 fn a_guard_of_an_interrupt_is_held_until_it_is_dropped() {
     of_each(|subject| {
@@ -197,6 +198,7 @@ fn a_guard_of_an_interrupt_is_held_until_it_is_dropped() {
     });
 }
 
+/// S67.
 #[test]
 fn an_interrupt_of_a_swansong_that_is_gone_gets_no_guard() {
     let swansong = Swansong::new();
@@ -243,7 +245,6 @@ fn the_value_is_reached_and_given_back() {
 #[test]
 fn a_stream_ends_with_its_own_end_too() {
     use futures_core::Stream;
-    use std::task::{Context, Waker};
 
     struct Counted(usize);
     impl Stream for Counted {
@@ -362,9 +363,7 @@ fn no_stop_is_missed_by_tasks() {
                 rt.spawn(move || cygnet::wait(pending))
             });
             stop(&swansong);
-            for task in tasks {
-                assert_eq!(task.join().unwrap(), Ok(None));
-            }
+            assert_eq!(join_all(tasks), vec![Ok(None); 4]);
             assert_eq!(swansong.guard_count(), 0);
         }
     });

@@ -4,7 +4,7 @@
 #![cfg(not(cygnet_tsan))]
 
 use super::stop;
-use crate::common::with_each;
+use crate::common::prelude::*;
 use crate::on_tokio;
 use cygnet::shutdown::Swansong;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};

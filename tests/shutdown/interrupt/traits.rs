@@ -1,15 +1,13 @@
 //! The wrappers have exactly the auto traits of their values.
 
-use crate::common::mpsc;
+use crate::common::prelude::*;
 use cygnet::shutdown::{Guarded, Interrupt};
 use static_assertions::{assert_impl_all, assert_not_impl_any};
-use std::cell::Cell;
 use std::fmt::Debug;
 use std::future::{Pending, Ready};
 use std::io::{BufRead, Cursor, Read, Seek, Write};
 use std::marker::PhantomPinned;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::rc::Rc;
 use std::sync::MutexGuard;
 
 macro_rules! as_the_value {

@@ -1,16 +1,12 @@
 //! A value that is a future, a stream, a reader and a writer, with answers that the test chooses.
 
 use super::stop;
-use crate::common::Mutex;
+use crate::common::prelude::*;
 use cygnet::shutdown::Swansong;
 use std::fmt;
 #[cfg(any(feature = "futures-io", feature = "tokio"))]
 use std::io::Result;
 use std::marker::PhantomPinned;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 
 /// The action of a value when it is polled.
 #[derive(Clone)]
@@ -166,9 +162,8 @@ macro_rules! buffer_and_write {
 #[cfg(feature = "futures-io")]
 mod of_futures {
     use super::{BYTES, Value};
+    use crate::common::prelude::*;
     use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite, IoSlice, IoSliceMut, Result};
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
 
     impl AsyncRead for Value {
         fn poll_read(
@@ -195,9 +190,8 @@ mod of_futures {
 #[cfg(feature = "tokio")]
 mod of_tokio {
     use super::{BYTES, Value};
+    use crate::common::prelude::*;
     use std::io::{IoSlice, Result};
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
     use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 
     impl AsyncRead for Value {

@@ -2,7 +2,7 @@
 
 use super::model::{Part, World};
 use super::{Watched, assert_ended, completion_of, waiting};
-use crate::common::{Random, scaled_in_debug, thread, within};
+use crate::common::prelude::*;
 use cygnet::shutdown::Swansong;
 
 /// A root with two children, one of which has a child, and the parts of them to be dropped.
@@ -30,56 +30,16 @@ fn small() -> (World, [(usize, Part); 7]) {
     (world, parts)
 }
 
-/// All orders of `of` things, by Heap's algorithm (1963).
-fn orders(of: usize, show: &mut impl FnMut(&[usize])) {
-    fn generate(k: usize, order: &mut [usize], show: &mut impl FnMut(&[usize])) {
-        if k <= 1 {
-            return show(order);
-        }
-        for n in 0..k {
-            generate(k - 1, order, show);
-            order.swap(if k.is_multiple_of(2) { n } else { 0 }, k - 1);
-        }
-    }
-    generate(of, &mut (0..of).collect::<Vec<_>>(), show);
-}
-
 #[test]
 fn a_small_tree_is_dropped_in_each_of_5040_orders() {
     within(|| {
-        let mut tried = 0;
-        orders(7, &mut |order| {
-            tried += 1;
-            // All orders on a fast machine, and some of them elsewhere.
-            if tried % (5040 / scaled_in_debug(5040)) == 0 {
-                let (mut world, parts) = small();
-                for &n in order {
-                    let (node, part) = parts[n];
-                    world.drop_part(node, part, 0);
-                    world.check();
-                }
-            }
-        });
-        assert_eq!(tried, 5040);
-    });
-}
-
-#[test]
-fn a_small_tree_is_stopped_anywhere_between_any_two_drops() {
-    within(|| {
-        let mut random = Random(11);
-        for round in 0..scaled_in_debug(5000) {
-            let (mut world, mut parts) = small();
-            for n in (1..parts.len()).rev() {
-                parts.swap(n, random.below(n as u64 + 1) as usize);
-            }
-            for (n, (node, part)) in parts.into_iter().enumerate() {
-                if n == round % parts.len()
-                    && let [first, .., last] | [first @ last] = world.named()[..]
-                {
-                    world.shut_down(if random.below(2) == 0 { first } else { last }, n % 2 == 0);
-                    world.check();
-                }
+        let all = orders(7);
+        assert_eq!(all.len(), 5040);
+        // All of them on a fast machine, and some elsewhere.
+        for order in all.iter().step_by(5040 / scaled_in_debug(5040)) {
+            let (mut world, parts) = small();
+            for &n in order {
+                let (node, part) = parts[n];
                 world.drop_part(node, part, 0);
                 world.check();
             }
@@ -87,36 +47,34 @@ fn a_small_tree_is_stopped_anywhere_between_any_two_drops() {
     });
 }
 
-/// Each thread drops its share, in a random order.
+/// Each thread drops its share, in a random order. S44.
 #[test]
 fn a_tree_is_dropped_by_several_threads_at_once() {
-    within(|| {
-        for round in 0..scaled_in_debug(500) {
-            let mut random = Random(round as u64 + 1);
-            let mut nodes = vec![Swansong::new()];
-            while nodes.len() < 20 {
-                nodes.push(nodes[random.below(nodes.len() as u64) as usize].child());
-            }
-            let mut completion = Watched::new(completion_of(&nodes[0]));
-            assert!(completion.poll().is_none());
-            let mut waits: Vec<_> = nodes.iter().map(waiting).collect();
-            let mut shares = [const { Vec::new() }; 3];
-            for swansong in nodes {
-                shares[random.below(3) as usize].push((Some(swansong.guard()), None));
-                shares[random.below(3) as usize].push((None, Some(swansong)));
-            }
-            thread::scope(|s| {
-                for (n, mut share) in shares.into_iter().enumerate() {
-                    let mut random = Random((round * 3 + n) as u64 + 1);
-                    s.spawn(move || {
-                        while !share.is_empty() {
-                            drop(share.swap_remove(random.below(share.len() as u64) as usize));
-                        }
-                    });
-                }
-            });
-            assert!(completion.is_resolved());
-            waits.iter_mut().for_each(assert_ended);
+    rounds(500, |round| {
+        let mut random = Random(round as u64 + 1);
+        let mut nodes = vec![Swansong::new()];
+        while nodes.len() < 20 {
+            nodes.push(nodes[random.below(nodes.len() as u64) as usize].child());
         }
+        let mut completion = Watched::new(completion_of(&nodes[0]));
+        assert!(completion.poll().is_none());
+        let mut waits: Vec<_> = nodes.iter().map(waiting).collect();
+        let mut shares = [const { Vec::new() }; 3];
+        for swansong in nodes {
+            shares[random.below(3) as usize].push((Some(swansong.guard()), None));
+            shares[random.below(3) as usize].push((None, Some(swansong)));
+        }
+        thread::scope(|s| {
+            for (n, mut share) in shares.into_iter().enumerate() {
+                let mut random = Random((round * 3 + n) as u64 + 1);
+                s.spawn(move || {
+                    while !share.is_empty() {
+                        drop(share.swap_remove(random.below(share.len() as u64) as usize));
+                    }
+                });
+            }
+        });
+        assert!(completion.is_resolved());
+        waits.iter_mut().for_each(assert_ended);
     });
 }

@@ -1,13 +1,12 @@
 //! Without a runtime of cygnet: plain threads, the smallest executor, and tokio.
 
-use super::{Watched, block_on, completion_of, is_stopped};
-use crate::common::mpsc::channel;
-use crate::common::{Count, thread, within};
+use super::{Watched, completion_of, is_stopped};
+use crate::common::prelude::*;
 use crate::on_tokio;
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 use cygnet::shutdown::{Guard, Swansong};
-use cygnet::sync::{oneshot, unbounded};
 
+/// S29.
 #[test]
 fn guarded_threads_have_ended_when_the_shutdown_is_complete() {
     within(|| {
@@ -25,9 +24,7 @@ fn guarded_threads_have_ended_when_the_shutdown_is_complete() {
                     ended.up();
                 });
             }
-            while begun.get() < 4 {
-                thread::yield_now();
-            }
+            spin_until(|| begun.get() == 4);
             assert_eq!((swansong.state(), swansong.guard_count()), (Running, 4));
             swansong.shut_down().block();
             assert_eq!(ended.get(), 4);
@@ -35,6 +32,7 @@ fn guarded_threads_have_ended_when_the_shutdown_is_complete() {
     });
 }
 
+/// S28.
 #[test]
 fn guards_are_made_cloned_and_dropped_on_different_threads() {
     within(|| {
@@ -100,16 +98,12 @@ fn a_swansong_in_a_static_serves_all_threads() {
     crate::common::real!("a static, of one run");
     static ALL: std::sync::LazyLock<Swansong> = std::sync::LazyLock::new(Swansong::new);
     within(|| {
-        thread::scope(|s| {
-            for _ in 0..3 {
-                s.spawn(|| {
-                    let child = ALL.child();
-                    let guard = child.guard();
-                    child.shut_down();
-                    drop(guard);
-                    block_on(child.into_future());
-                });
-            }
+        threads(3, |_| {
+            let child = ALL.child();
+            let guard = child.guard();
+            child.shut_down();
+            drop(guard);
+            block_on(child.into_future());
         });
         assert_eq!((ALL.state(), ALL.guard_count()), (Running, 0));
         ALL.shut_down().block();
@@ -122,23 +116,21 @@ fn tasks_of_tokio_are_interrupted_and_waited_for() {
     on_tokio(|| async {
         let server = Swansong::new();
         let (ask, asked) = unbounded::<cygnet::sync::OneshotSender<u32>>();
-        let accept = tokio::spawn({
-            let server = server.clone();
-            async move {
-                let mut served = 0;
-                while let Some(Ok(answer)) = server.interrupt(asked.recv_async()).await {
-                    served += 1;
-                    let connection = server.child();
-                    // In flight until the answer.
-                    tokio::spawn(connection.guarded(async move {
-                        for _ in 0..10 {
-                            tokio::task::yield_now().await;
-                        }
-                        let _ = answer.send(served);
-                    }));
-                }
-                served
+        let theirs = server.clone();
+        let accept = tokio::spawn(async move {
+            let mut served = 0;
+            while let Some(Ok(answer)) = theirs.interrupt(asked.recv_async()).await {
+                served += 1;
+                let connection = theirs.child();
+                // In flight until the answer.
+                tokio::spawn(connection.guarded(async move {
+                    for _ in 0..10 {
+                        tokio::task::yield_now().await;
+                    }
+                    let _ = answer.send(served);
+                }));
             }
+            served
         });
         let mut answers = Vec::new();
         for n in 1..=10 {
@@ -185,8 +177,6 @@ fn a_completion_is_a_branch_of_a_tokio_select() {
 #[cfg(feature = "tokio")]
 #[test]
 fn idle_connections_end_and_are_waited_for() {
-    use std::future::poll_fn;
-    use std::pin::pin;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     on_tokio(|| async {

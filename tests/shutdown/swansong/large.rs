@@ -1,11 +1,10 @@
 //! Trees as wide and as deep as memory allows: nothing recurses, and no operation on one node looks
 //! at the whole tree.
 
-use super::{Watched, block_on, completion_of, is_stopped, waiting};
-use crate::common::{SANITIZED, leaves_out, scaled_in_debug, watchdog, within};
+use super::{Watched, completion_of, is_stopped, waiting};
+use crate::common::prelude::*;
 use cygnet::shutdown::ShutdownState::{Complete, Running, ShuttingDown};
 use cygnet::shutdown::Swansong;
-use std::future::pending;
 
 /// Runs on a thread with a stack for fewer than a thousand nested calls.
 fn with_a_small_stack(show: impl FnOnce() + Send) {
@@ -30,6 +29,7 @@ fn line() -> Vec<Swansong> {
     line
 }
 
+/// S45.
 #[test]
 fn a_line_of_a_hundred_thousand_is_guarded_at_its_end_stopped_and_completes() {
     with_a_small_stack(|| {
@@ -138,6 +138,7 @@ fn a_line_of_a_hundred_thousand_is_dropped_in_a_mixed_order() {
     });
 }
 
+/// S45.
 #[test]
 fn a_million_children_are_made_guarded_stopped_and_dropped() {
     let width = scaled_in_debug(1_000_000);

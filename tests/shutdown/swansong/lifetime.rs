@@ -1,14 +1,11 @@
 //! 3.5, and a part of 3.3: promises that hold whatever threads do.
 
-use super::{block_on, is_stopped, now, of_each_kind};
-use crate::common::{Mutex, mpsc, scaled_in_debug, thread, within};
+use super::{is_stopped, now, of_each_kind};
+use crate::common::prelude::*;
 use cygnet::shutdown::ShutdownState::{Complete, ShuttingDown};
 use cygnet::shutdown::Swansong;
-use std::future::{pending, poll_fn};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
 
+/// S53.
 #[test]
 fn awaiting_the_last_handle_drops_it() {
     within(|| {
@@ -23,92 +20,82 @@ fn awaiting_the_last_handle_drops_it() {
     });
 }
 
+/// S59.
 #[test]
 fn an_interrupt_polled_after_shut_down_sees_it_on_every_thread() {
-    let rounds = scaled_in_debug(500);
-    within(|| {
-        for _ in 0..rounds {
-            of_each_kind(|swansong| {
-                let told = AtomicBool::new(false);
-                thread::scope(|s| {
-                    let (mut waits, told) = (swansong.interrupt(pending::<()>()), &told);
-                    s.spawn(move || {
-                        loop {
-                            let before = told.load(Ordering::Acquire);
-                            let ended = now(&mut waits).is_some();
-                            assert!(ended || !before, "it was stopped, and has not ended");
-                            if ended {
-                                return;
-                            }
-                            thread::yield_now();
+    rounds(500, |_| {
+        of_each_kind(|swansong| {
+            let told = AtomicBool::new(false);
+            thread::scope(|s| {
+                let (mut waits, told) = (swansong.interrupt(pending::<()>()), &told);
+                s.spawn(move || {
+                    loop {
+                        let before = told.load(Ordering::Acquire);
+                        let ended = now(&mut waits).is_some();
+                        assert!(ended || !before, "it was stopped, and has not ended");
+                        if ended {
+                            return;
                         }
-                    });
-                    swansong.shut_down();
-                    told.store(true, Ordering::Release);
+                        thread::yield_now();
+                    }
                 });
+                swansong.shut_down();
+                told.store(true, Ordering::Release);
             });
-        }
+        });
     });
 }
 
-/// Each thread works until the stop, and holds guards meanwhile.
+/// Each thread works until the stop, and holds guards meanwhile. S51.
 #[test]
 fn a_shutdown_ends_when_guards_are_dropped_and_interrupts_polled() {
-    let rounds = scaled_in_debug(200);
-    within(|| {
-        for round in 0..rounds {
-            let root = Swansong::new();
-            let done = AtomicUsize::new(0);
-            thread::scope(|s| {
-                for n in 0..3 {
-                    let child = if n == 0 { root.clone() } else { root.child().child() };
-                    let done = &done;
-                    s.spawn(move || {
-                        let mut turn = 0;
-                        let work = child.interrupt(poll_fn(|cx| {
-                            turn += 1;
-                            let _guard = child.guard();
-                            if turn % 3 > 0 {
-                                cx.waker().wake_by_ref();
-                            }
-                            Poll::<()>::Pending
-                        }));
-                        // Every third turn only the stop wakes the future.
-                        assert_eq!(block_on(work.guarded()), None);
-                        done.fetch_add(1, Ordering::Relaxed);
-                    });
-                }
-                if round % 2 == 0 {
-                    thread::yield_now();
-                }
-                root.shut_down().block();
-            });
-            assert_eq!(done.load(Ordering::Relaxed), 3);
-            assert_eq!((root.state(), root.guard_count()), (Complete, 0));
-        }
+    rounds(200, |round| {
+        let root = Swansong::new();
+        let done = AtomicUsize::new(0);
+        thread::scope(|s| {
+            for n in 0..3 {
+                let child = if n == 0 { root.clone() } else { root.child().child() };
+                let done = &done;
+                s.spawn(move || {
+                    let mut turn = 0;
+                    let work = child.interrupt(poll_fn(|cx| {
+                        turn += 1;
+                        let _guard = child.guard();
+                        if turn % 3 > 0 {
+                            cx.waker().wake_by_ref();
+                        }
+                        Poll::<()>::Pending
+                    }));
+                    // Every third turn only the stop wakes the future.
+                    assert_eq!(block_on(work.guarded()), None);
+                    done.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+            if round % 2 == 0 {
+                thread::yield_now();
+            }
+            root.shut_down().block();
+        });
+        assert_eq!(done.load(Ordering::Relaxed), 3);
+        assert_eq!((root.state(), root.guard_count()), (Complete, 0));
     });
 }
 
 /// A waker is foreign code that a stop has to call. While it is stuck there, guards, interrupts and
-/// looks at the state go on.
+/// looks at the state go on. S47.
 #[test]
 fn guards_and_interrupts_go_on_while_a_stop_is_stuck_in_a_waker() {
-    struct Stuck(mpsc::SyncSender<()>, Mutex<mpsc::Receiver<()>>);
-    impl Wake for Stuck {
-        fn wake(self: Arc<Self>) {
-            self.0.send(()).unwrap();
-            self.1.lock().unwrap().recv().unwrap();
-        }
-    }
     within(|| {
         let (reached, is_reached) = mpsc::sync_channel(1);
         let (go_on, may_go_on) = mpsc::channel();
         let root = Swansong::new();
         let child = root.child();
         let mut stuck = root.interrupt(pending::<()>());
-        let waker = Waker::from(Arc::new(Stuck(reached, may_go_on.into())));
-        let polled = std::pin::Pin::new(&mut stuck).poll(&mut Context::from_waker(&waker));
-        assert!(polled.is_pending());
+        let waker = calling_once(move || {
+            reached.send(()).unwrap();
+            may_go_on.recv().unwrap();
+        });
+        assert!(poll_by(&mut stuck, &waker).is_pending());
         let (mut before, old) = (root.interrupt(pending::<()>()), child.guard());
         thread::scope(|s| {
             s.spawn(|| root.shut_down());

@@ -1,6 +1,5 @@
 //! Graceful shutdown, statement by statement: docs/spec/shutdown.md is the contract.
 
-mod collecting;
 mod corrected;
 mod dropping;
 mod everywhere;
@@ -12,28 +11,13 @@ mod ours;
 mod racing;
 mod random;
 mod reentrant;
+mod scenarios;
 mod tasks;
-mod tree;
 
-use crate::common;
+use crate::common::prelude::*;
 use crate::{Called, now, of_each_kind};
 use cygnet::shutdown::{Interrupt, ShutdownCompletion, Swansong};
-use std::future::{Pending, pending};
-use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
-
-/// The smallest executor: a thread that polls one future and parks in between.
-fn block_on<F: Future>(future: F) -> F::Output {
-    let mut future = pin!(future);
-    let called = Called::new();
-    loop {
-        match called.poll(future.as_mut()) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => common::thread::park(),
-        }
-    }
-}
+use std::future::Pending;
 
 /// A future with a waker of its own, which counts.
 struct Watched<F> {

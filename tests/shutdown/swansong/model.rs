@@ -2,9 +2,10 @@
 //! the model.
 
 use super::{Watched, completion_of};
+use crate::common::prelude::*;
 use cygnet::shutdown::ShutdownState::{Complete, Running, ShuttingDown};
 use cygnet::shutdown::{Guard, Interrupt, ShutdownCompletion, ShuttingDown as Signal, Swansong};
-use std::future::{Pending, pending};
+use std::future::Pending;
 
 /// A future that waits, and its answers so far.
 struct Waiting<F> {
@@ -133,6 +134,12 @@ impl World {
 
     pub(crate) fn child(&mut self, n: usize) -> usize {
         self.add(self.handle(n).child(), Some(n))
+    }
+
+    /// Makes many children, and drops them.
+    pub(crate) fn crowd(&self, n: usize) {
+        let children: Vec<_> = (0..200).map(|_| self.handle(n).child()).collect();
+        drop(children);
     }
 
     pub(crate) fn clone_handle(&mut self, n: usize) {

@@ -1,13 +1,12 @@
 //! Beyond the document: the wait for the stop alone, guards that are refused, and reports.
 
-use super::{Watched, beside, block_on, now, of_each_kind};
-use crate::common::{runtime, scaled_in_debug, thread, within};
+use super::{Watched, beside, now, of_each_kind};
+use crate::common::prelude::*;
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 // All of it: where another crate stands in for this one, what it lacks comes along.
 use cygnet::shutdown::*;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
+/// S56.
 #[test]
 fn shutting_down_resolves_at_the_stop_and_waits_for_no_guard() {
     within(|| {
@@ -28,22 +27,18 @@ fn shutting_down_resolves_at_the_stop_and_waits_for_no_guard() {
     });
 }
 
+/// S30.
 #[test]
-fn shutting_down_sees_a_stop_from_above_and_the_end_of_a_root() {
-    let root = Swansong::new();
-    let child = root.child();
-    let mut signals = [root.shutting_down(), child.shutting_down()].map(Watched::new);
-    assert!(signals.iter_mut().all(|it| it.poll().is_none()));
-    drop(root);
-    assert!(signals.iter_mut().all(Watched::is_resolved));
-    // Also a signal of a child without handles.
-    let root = Swansong::new();
-    let mut signal = Watched::new(root.child().shutting_down());
-    signal.poll();
-    root.shut_down();
-    assert!(signal.poll().is_some());
+fn a_forgotten_guard_keeps_the_shutdown_from_completing() {
+    of_each_kind(|swansong| {
+        let forgotten = std::mem::ManuallyDrop::new(swansong.guard());
+        assert!(now(&mut swansong.shut_down()).is_none());
+        // So that this test leaks nothing.
+        drop(std::mem::ManuallyDrop::into_inner(forgotten));
+    });
 }
 
+/// S26.
 #[test]
 fn try_guard_refuses_after_the_stop() {
     of_each_kind(|swansong| {
@@ -62,51 +57,47 @@ fn try_guard_refuses_after_the_stop() {
 /// `try_guard` succeeds before the completion resolves, or not at all.
 #[test]
 fn try_guard_beside_a_stop_never_lets_work_begin_after_the_completion() {
-    let rounds = scaled_in_debug(1000);
-    within(|| {
-        for round in 0..rounds {
-            let root = Swansong::new();
-            let child = if round % 2 == 0 { root.clone() } else { root.child() };
-            let told = AtomicBool::new(false);
-            let take_guards = || {
-                loop {
-                    let over = told.load(Ordering::Acquire);
-                    let Some(guard) = child.try_guard() else { return };
-                    assert!(!over);
-                    assert_ne!(root.state(), Complete);
-                    drop(guard);
-                    // With one core, the thread that stops needs a turn.
-                    thread::yield_now();
-                }
-            };
-            beside(take_guards, || {
-                root.shut_down().block();
-                told.store(true, Ordering::Release);
-            });
-        }
+    rounds(1000, |round| {
+        let root = Swansong::new();
+        let child = if round % 2 == 0 { root.clone() } else { root.child() };
+        let told = AtomicBool::new(false);
+        let take_guards = || {
+            loop {
+                let over = told.load(Ordering::Acquire);
+                let Some(guard) = child.try_guard() else { return };
+                assert!(!over);
+                assert_ne!(root.state(), Complete);
+                drop(guard);
+                // With one core, the thread that stops needs a turn.
+                thread::yield_now();
+            }
+        };
+        beside(take_guards, || {
+            root.shut_down().block();
+            told.store(true, Ordering::Release);
+        });
     });
 }
 
 /// The stop comes to many children one after the other.
 #[test]
 fn try_guard_below_a_stop_never_lets_work_begin_after_the_completion() {
-    within(|| {
-        for _ in 0..scaled_in_debug(500) {
-            let root = Swansong::new();
-            let children: Vec<_> = (0..500).map(|_| root.child()).collect();
-            let completion = super::completion_of(&root);
-            thread::scope(|s| {
-                s.spawn(|| {
-                    completion.block();
-                    assert!(children.iter().all(|child| child.try_guard().is_none()));
-                });
-                thread::yield_now();
-                root.shut_down();
+    rounds(500, |_| {
+        let root = Swansong::new();
+        let children: Vec<_> = (0..500).map(|_| root.child()).collect();
+        let completion = super::completion_of(&root);
+        thread::scope(|s| {
+            s.spawn(|| {
+                completion.block();
+                assert!(children.iter().all(|child| child.try_guard().is_none()));
             });
-        }
+            thread::yield_now();
+            root.shut_down();
+        });
     });
 }
 
+/// S76.
 #[test]
 fn a_report_counts_guards_and_names_places_if_they_are_recorded() {
     let plain = Swansong::new();
@@ -135,6 +126,7 @@ fn a_report_counts_guards_and_names_places_if_they_are_recorded() {
     );
 }
 
+/// S77, S78.
 #[test]
 fn the_text_of_a_report_has_a_line_for_each_place() {
     /// The lines of the text, without the ages.
@@ -163,10 +155,9 @@ fn the_text_of_a_report_has_a_line_for_each_place() {
     drop((guard, clone));
 
     // The places of guarded tasks are always known.
-    within(|| {
-        let rt = runtime(1);
+    with(&[1], |rt| {
         let guard = rt.swansong().guard();
-        let task = rt.spawn_guarded(cygnet::park);
+        let task = cygnet::task().guard(&rt.swansong()).spawn_in(rt, cygnet::park);
         let (line, report) = (line!() - 1, rt.swansong().guard_report());
         let [entry] = report.entries() else { panic!("{report}") };
         assert_eq!((entry.location().line(), entry.oldest_task()), (line, Some(task.id())));

@@ -1,19 +1,12 @@
 //! 5.6, and other races: ordered events are seen, and the tree stays consistent in any case.
 
-use super::{Start, Watched, beside, block_on, completion_of, is_stopped, now, race, waiting};
+use super::{Start, Watched, beside, completion_of, is_stopped, now, race, waiting};
+use crate::common::prelude::*;
 use crate::common::thread::yield_now;
-use crate::common::{Random, scaled_in_debug, spin_loop, thread, within};
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 use cygnet::shutdown::Swansong;
-use cygnet::wait;
-use std::future::pending;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Runs `show` `n` times, with the number of the round.
-fn rounds(n: usize, show: impl Fn(usize) + Sync + Send) {
-    within(|| (0..scaled_in_debug(n)).for_each(&show));
-}
-
+/// S39.
 #[test]
 fn a_child_made_before_the_stop_eventually_sees_it() {
     rounds(500, |round| {
@@ -55,6 +48,7 @@ fn a_child_made_after_the_stop_is_stopped_from_birth() {
     });
 }
 
+/// S38.
 #[test]
 fn only_guards_of_children_made_during_the_stop_delay_it() {
     rounds(1000, |round| {
@@ -99,6 +93,7 @@ fn the_completion_resolves_whenever_a_racing_guard_comes() {
     });
 }
 
+/// S44.
 #[test]
 fn parents_and_children_that_are_stopped_at_once_all_complete() {
     rounds(500, |_| {
@@ -228,6 +223,7 @@ fn no_stop_is_missed_by_threads_that_begin_to_wait() {
     });
 }
 
+/// S68.
 #[test]
 fn interrupts_that_are_dropped_while_it_stops_leave_nothing() {
     rounds(500, |_| {

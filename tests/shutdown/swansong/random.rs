@@ -1,7 +1,7 @@
 //! Random operations on random trees, compared with the plain model after each.
 
 use super::model::{Part, World};
-use crate::common::{Random, scaled_in_debug, within};
+use crate::common::prelude::*;
 
 fn any_of(random: &mut Random, of: &[usize]) -> Option<usize> {
     (!of.is_empty()).then(|| of[random.below(of.len() as u64) as usize])
@@ -58,26 +58,23 @@ fn operate(world: &mut World, random: &mut Random) -> Option<()> {
 #[test]
 fn a_thousand_random_operations_do_what_the_plain_model_does() {
     let seeds = scaled_in_debug(50) as u64;
-    within(|| {
-        for seed in 1..=seeds {
-            let (mut world, mut random) =
-                (World::default(), Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
-            for _ in 0..1000 {
-                let named = world.named();
-                if named.iter().all(|&n| world.is_stopped(n)) {
-                    world.root();
-                }
-                operate(&mut world, &mut random);
-                world.check();
+    within_each(1..=seeds, |seed| {
+        let (mut world, mut random) =
+            (World::default(), Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        for _ in 0..1000 {
+            let named = world.named();
+            if named.iter().all(|&n| world.is_stopped(n)) {
+                world.root();
             }
-            // Everything is dropped in some order.
-            let parts = [Part::Handle, Part::Guard, Part::Completion, Part::Signal];
-            while let Some(part) = parts.iter().copied().find(|&part| !world.with(part).is_empty())
-            {
-                let n = any_of(&mut random, &world.with(part)).unwrap();
-                world.drop_part(n, part, 0);
-                world.check();
-            }
+            operate(&mut world, &mut random);
+            world.check();
+        }
+        // Everything is dropped in some order.
+        let parts = [Part::Handle, Part::Guard, Part::Completion, Part::Signal];
+        while let Some(part) = parts.iter().copied().find(|&part| !world.with(part).is_empty()) {
+            let n = any_of(&mut random, &world.with(part)).unwrap();
+            world.drop_part(n, part, 0);
+            world.check();
         }
     });
 }

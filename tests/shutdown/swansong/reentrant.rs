@@ -1,43 +1,23 @@
 //! Wakers are foreign code: a waker that a stop or the last guard calls may use the same tree.
 
 use super::{Watched, completion_of, is_stopped, now};
-use crate::common::Mutex;
-use crate::common::within;
+use crate::common::prelude::*;
 use cygnet::shutdown::ShutdownState::{Complete, Running, ShuttingDown};
 use cygnet::shutdown::Swansong;
-use std::future::pending;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-
-/// A waker that calls a function the first time.
-struct Doing<F>(Mutex<Option<F>>);
-
-impl<F: FnOnce() + Send> Wake for Doing<F> {
-    fn wake(self: Arc<Self>) {
-        let first = self.0.lock().unwrap().take();
-        if let Some(first) = first {
-            first();
-        }
-    }
-}
-
-fn doing(what: impl FnOnce() + Send + 'static) -> Waker {
-    Waker::from(Arc::new(Doing(Mutex::new(Some(what)))))
-}
 
 /// Polls a future, which has to wait.
 #[track_caller]
 fn wait_by(future: &mut (impl Future + Unpin), waker: &Waker) {
-    assert!(Pin::new(future).poll(&mut Context::from_waker(waker)).is_pending());
+    assert!(poll_by(future, waker).is_pending());
 }
 
+/// S46.
 #[test]
 fn a_waker_called_by_a_stop_may_make_guards_and_children_and_stop() {
     within(|| {
         let root = Swansong::new();
         let (child, made) = (root.child(), Arc::new(Mutex::new(Vec::new())));
-        let waker = doing({
+        let waker = calling_once({
             let (root, child, made) = (root.clone(), child.clone(), Arc::clone(&made));
             move || {
                 let late = root.child();
@@ -54,10 +34,9 @@ fn a_waker_called_by_a_stop_may_make_guards_and_children_and_stop() {
         });
         let (mut first, mut second) = (root.interrupt(pending::<()>()), root.shutting_down());
         wait_by(&mut first, &waker);
-        let other = doing({
-            let root = root.clone();
-            move || drop((root.guard(), root.child(), root.shutting_down()))
-        });
+        let other = calling_once(own(&root, move |root| {
+            drop((root.guard(), root.child(), root.shutting_down()))
+        }));
         wait_by(&mut second, &other);
         let mut completion = root.shut_down();
         assert_eq!((child.state(), root.guard_count()), (ShuttingDown, 3));
@@ -74,7 +53,7 @@ fn a_waker_called_by_the_last_guard_may_make_guards_and_wait() {
         let root = Swansong::new();
         let child = root.child();
         let mut completion = completion_of(&root);
-        let waker = doing({
+        let waker = calling_once({
             let (root, child) = (root.clone(), child.clone());
             move || {
                 let late = child.guard();
@@ -99,7 +78,7 @@ fn a_waker_called_by_a_stop_gets_no_guard_below_it() {
         let root = Swansong::new();
         let below = root.child().child();
         let refused = Arc::new(Mutex::new(None));
-        let waker = doing({
+        let waker = calling_once({
             let (below, refused) = (below.clone(), Arc::clone(&refused));
             move || *refused.lock().unwrap() = Some(below.try_guard().is_none())
         });
@@ -120,7 +99,7 @@ fn a_guard_made_while_waiters_are_woken_delays_later_waiters() {
         let (first, waiting) = (root.guard(), Arc::new(Mutex::new(None)));
         root.shut_down();
         let mut others: Vec<_> = (0..1000).map(|_| Watched::new(completion_of(&root))).collect();
-        let waker = doing({
+        let waker = calling_once({
             let (root, waiting) = (root.clone(), Arc::clone(&waiting));
             move || {
                 let mut later = (root.guard(), Watched::new(completion_of(&root)));
@@ -151,7 +130,7 @@ fn a_waker_called_by_a_stop_may_drop_handles_and_interrupts() {
         waits.iter_mut().for_each(|it| wait_by(it, Waker::noop()));
         let mut first = above.interrupt(pending::<()>());
         // The stop would still go through the handles and wake the interrupts.
-        wait_by(&mut first, &doing(move || drop((children, waits))));
+        wait_by(&mut first, &calling_once(move || drop((children, waits))));
         above.shut_down().block();
         assert_eq!((above.state(), root.state()), (Complete, Running));
     });
@@ -160,17 +139,11 @@ fn a_waker_called_by_a_stop_may_drop_handles_and_interrupts() {
 /// The waker of an interrupt holds the last handle of its root.
 #[test]
 fn a_waker_may_hold_the_last_handle() {
-    struct Holds {
-        _last: Swansong,
-    }
-    impl Wake for Holds {
-        fn wake(self: Arc<Self>) {}
-    }
     within(|| {
         let root = Swansong::new();
         let (child, mut completion) = (root.child(), completion_of(&root));
         let mut waits = root.interrupt(pending::<()>());
-        let holds = Waker::from(Arc::new(Holds { _last: root }));
+        let holds = calling(move || _ = &root);
         wait_by(&mut waits, &holds);
         drop(holds);
         assert_eq!(child.state(), Running);
@@ -191,6 +164,6 @@ fn an_interrupted_future_may_drop_the_last_handle() {
             Poll::<()>::Pending
         }));
         drop(root);
-        assert_eq!(super::block_on(Pin::new(&mut waits)), None);
+        assert_eq!(block_on(Pin::new(&mut waits)), None);
     });
 }

@@ -1,13 +1,9 @@
 //! Inside of tasks: a wait parks the task, and not the worker.
 
 use super::{completion_of, is_stopped};
-use crate::common::{
-    Count, eventually, in_task, parks, runtime, scaled_in_debug, thread, with_each,
-};
+use crate::common::prelude::*;
 use cygnet::shutdown::ShutdownState::{Complete, Running};
 use cygnet::shutdown::Swansong;
-use cygnet::{scope, spawn, wait, yield_now};
-use std::future::pending;
 
 /// A wait of a task.
 type Wait = fn(&Swansong);
@@ -17,6 +13,7 @@ fn take_turns() {
     (0..10).for_each(|_| yield_now().unwrap());
 }
 
+/// S54.
 #[test]
 fn a_task_that_waits_for_the_completion_lets_others_run() {
     let waits: [Wait; 4] = [
@@ -67,45 +64,42 @@ fn a_task_that_waits_for_the_stop_lets_others_run() {
 
 #[test]
 fn interrupted_tasks_end_and_guarded_tasks_are_waited_for() {
-    with_each(|rt| {
+    in_task(|_| {
         let (root, worked) = (Swansong::new(), Count::new());
-        rt.block_on(|| {
-            scope(|s| {
-                for n in 0..20 {
-                    let child = root.child();
-                    // The guard is taken before the task has started, and goes with it.
-                    let guard = child.guard();
-                    s.spawn(move || {
-                        let _guard = guard;
-                        if n % 2 == 0 {
-                            assert_eq!(wait(child.interrupt(pending::<()>())), Ok(None));
-                        } else {
-                            for () in child.interrupt(std::iter::repeat(())) {
-                                yield_now().unwrap();
-                            }
+        scope(|s| {
+            for n in 0..20 {
+                let child = root.child();
+                // The guard is taken before the task has started, and goes with it.
+                let guard = child.guard();
+                s.spawn(move || {
+                    let _guard = guard;
+                    if n % 2 == 0 {
+                        assert_eq!(wait(child.interrupt(pending::<()>())), Ok(None));
+                    } else {
+                        for () in child.interrupt(std::iter::repeat(())) {
+                            yield_now().unwrap();
                         }
-                        worked.up();
-                    });
-                }
-                yield_now().unwrap();
-                assert_eq!((root.state(), root.guard_count()), (Running, 20));
-                wait(root.shut_down()).unwrap();
-                assert_eq!(worked.get(), 20);
-            });
+                    }
+                    worked.up();
+                });
+            }
+            yield_now().unwrap();
+            assert_eq!((root.state(), root.guard_count()), (Running, 20));
+            wait(root.shut_down()).unwrap();
+            assert_eq!(worked.get(), 20);
         });
         assert_eq!((root.state(), root.guard_count()), (Complete, 0));
     });
 }
 
+/// S55.
 #[test]
 fn a_cancelled_wait_for_the_completion_changes_nothing() {
     with_each(|rt| {
         let root = Swansong::new();
         let guard = root.guard();
-        let before = parks(rt);
         let handle = root.clone();
-        let task = rt.spawn(move || wait(completion_of(&handle)).is_err());
-        eventually("it waits", || parks(rt) > before);
+        let task = parked(rt, 1, move || wait(completion_of(&handle)).is_err());
         task.cancel("enough");
         assert!(task.join().unwrap());
         assert_eq!((root.state(), root.guard_count()), (Running, 1));
@@ -115,6 +109,7 @@ fn a_cancelled_wait_for_the_completion_changes_nothing() {
     });
 }
 
+/// S83.
 #[test]
 fn guards_of_tasks_that_are_cancelled_or_panic_are_dropped() {
     with_each(|rt| {
@@ -152,17 +147,16 @@ fn work(at: &Swansong, give_way: fn()) {
     }
 }
 
+/// S57.
 #[test]
 fn tasks_of_two_runtimes_and_threads_share_a_tree() {
     with_each(|rt| {
         let (root, other) = (Swansong::new(), runtime(2));
         let in_tasks = |rt: &cygnet::Runtime| {
-            rt.block_on(|| {
-                scope(|tasks| {
-                    for _ in 0..3 {
-                        tasks.spawn(|| work(&root, || yield_now().unwrap()));
-                    }
-                });
+            scope_on(rt, |tasks| {
+                for _ in 0..3 {
+                    tasks.spawn(|| work(&root, || yield_now().unwrap()));
+                }
             });
         };
         thread::scope(|s| {
@@ -178,21 +172,16 @@ fn tasks_of_two_runtimes_and_threads_share_a_tree() {
 /// A guard may be dropped on another worker than it was made on.
 #[test]
 fn guards_go_from_worker_to_worker() {
-    with_each(|rt| {
+    in_task(|_| {
         let root = Swansong::new();
-        rt.block_on(|| {
-            let tasks: Vec<_> = (0..scaled_in_debug(1000))
-                .map(|_| {
-                    let guard = root.guard();
-                    spawn(move || guard.clone())
-                })
-                .collect();
-            let guards: Vec<_> = tasks.into_iter().map(|task| task.join().unwrap()).collect();
-            assert_eq!(root.guard_count(), guards.len());
-            root.shut_down();
-            assert!(!root.state().is_complete());
-            drop(guards);
-            assert_eq!((root.guard_count(), root.state()), (0, Complete));
-        });
+        let guards = join_all((0..scaled_in_debug(1000)).map(|_| {
+            let guard = root.guard();
+            spawn(move || guard.clone())
+        }));
+        assert_eq!(root.guard_count(), guards.len());
+        root.shut_down();
+        assert!(!root.state().is_complete());
+        drop(guards);
+        assert_eq!((root.guard_count(), root.state()), (0, Complete));
     });
 }

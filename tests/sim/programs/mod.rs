@@ -40,7 +40,7 @@ fn run_plan(plan: &dyn Fn() -> Plan) -> Explored {
             // the clock jumps.
             let least = workers + 2;
             let most = if faults { usize::MAX } else { least + 1 };
-            assert!((least..=most).contains(&explored.threads()), "{explored:?}");
+            assert!((least..=most).contains(&explored.threads), "{explored:?}");
             explored
         }
         Err(failed) => panic!("{failed}\nof the program {:?}", plan()),

@@ -312,9 +312,9 @@ impl<'a> Player<'a> {
             How::Now => cygnet::spawn_now(body),
             How::OwnStack => cygnet::task().stack_size(1 << 20).unwrap().spawn(body),
             // SAFETY: what it holds over its suspensions is Send: it holds no guards of locks.
-            How::Migratable => unsafe { cygnet::spawn_migratable(body) },
+            How::Migratable => unsafe { cygnet::task().migratable() }.spawn(body),
             How::Unscoped => cygnet::spawn_unscoped(body),
-            How::Guarded => cygnet::Handle::current().swansong().spawn_guarded(body),
+            How::Guarded => cygnet::task().guard(&cygnet::Handle::current().swansong()).spawn(body),
         };
         world.keep(node, task.cancel_handle());
         self.children.push(Child { world, node, task: Some(task) });

@@ -1,19 +1,15 @@
 //! The table of primitives that can be waited for, and how each of them is held and waited for.
 
-use crate::common::{self, poll_once};
-use crate::{Held, OnDrop, Places, Values, block_on};
-use cygnet::Cancelled;
+use crate::common::prelude::*;
+use crate::{Held, Places, Values};
+use Is::{Alone, Firm, ForAll, Lasting, Once};
+use cygnet::ring::sequence::SequenceBarrier;
 use cygnet::sync::{
     AsyncMutexGuard, AsyncRwLockReadGuard, AsyncRwLockWriteGuard, Barrier, BarrierPassed,
-    BroadcastReceiver, BroadcastRecvError, BroadcastSender, Condvar, Event, Mutex, OneshotReceiver,
-    OneshotSender, RwLock, Semaphore, SendError, WaitError, WatchReceiver, WatchSender, bounded,
-    broadcast, oneshot, unbounded, watch,
+    BroadcastReceiver, BroadcastSender, Condvar, Mutex, OneshotReceiver, OneshotSender, RwLock,
+    Semaphore, SendError, WaitError, WatchReceiver, WatchSender, broadcast, watch,
 };
 use std::fmt::{self, Debug, Formatter};
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
 
 pub(super) type Hold<'a> = Box<dyn Held + Send + 'a>;
 pub(super) type Answer = Result<(), WaitError>;
@@ -45,11 +41,10 @@ pub(super) enum Is {
     /// The same waiter gets it once.
     Once,
 }
-use Is::{Alone, Firm, ForAll, Lasting, Once};
 
 pub(super) struct Kind(pub(super) &'static str, fn() -> Arc<dyn Primitive>, &'static [Is]);
 
-pub(super) const KINDS: [Kind; 18] = [
+pub(super) const KINDS: [Kind; 19] = [
     Kind("event", || Arc::new(Event::new()), &[ForAll, Lasting]),
     Kind("mutex", || Arc::new(Mutex::new(())), &[Lasting]),
     Kind("fifo mutex", || Arc::new(Mutex::fifo(())), &[Lasting]),
@@ -67,6 +62,7 @@ pub(super) const KINDS: [Kind; 18] = [
     Kind("oneshot close", || Arc::new(Unwanted::new(oneshot())), &[ForAll, Lasting]),
     Kind("broadcast", || Arc::new(broadcast(2).0), &[ForAll, Lasting, Once]),
     Kind("change", || Arc::new(watch(()).0), &[ForAll, Lasting, Once]),
+    Kind("sequence", || Arc::new(SequenceBarrier::<u64>::new()), &[ForAll, Lasting]),
     Kind("value of a watch", || Arc::new(watch(false).0), &[ForAll, Lasting]),
 ];
 
@@ -172,17 +168,6 @@ impl Ended for Result<(), SendError<()>> {
     }
 }
 
-impl Ended for Result<(), BroadcastRecvError> {
-    fn ended(self) -> Answer {
-        self.map_err(|refused| match refused {
-            BroadcastRecvError::Cancelled(cancelled) => WaitError::Cancelled(cancelled),
-            BroadcastRecvError::Closed => WaitError::Closed,
-            BroadcastRecvError::TimedOut => WaitError::TimedOut,
-            lagged => panic!("{lagged}"),
-        })
-    }
-}
-
 /// Polls `future` itself, which has to panic if it is polled after its end.
 fn soon<'a, F: Future + 'a>(future: F, end: impl Fn(F::Output) -> Answer + 'a) -> Soon<'a> {
     let mut future = Box::pin(future);
@@ -260,12 +245,16 @@ primitive!(Places, |places| places.to.try_send(()).map(|()| places.filled());
 primitive!(Meets, |values| OnDrop(|| _ = values.0.back.try_send(())); |values| Arc<Meets> = values;
     |me, limit| me.0.from.recv(), me.0.from.recv_timeout(limit), me.0.from.recv_async();
     |back| _ = back.0.back.try_send(()));
-primitive!(Sent, |sent| OnDrop(|| sent.to.lock().unwrap().take().unwrap().send(()).unwrap());
+primitive!(Sent, |sent| OnDrop(|| _ = sent.to.lock().unwrap().take().unwrap().send(()));
     |sent| OneshotReceiver<()> = sent.from.lock().unwrap().take().unwrap();
     |me, limit| me.recv(), me.recv_timeout(limit), me.recv_async());
 primitive!(Unwanted, |end| OnDrop(|| drop(end.1.lock().unwrap().take()));
     |end| Arc<Unwanted> = end;
     |me, limit| me.0.closed(), me.0.closed_timeout(limit), me.0.closed_async());
+primitive!(SequenceBarrier<u64>, |published| OnDrop(|| _ = published.publish(0));
+    |published| Arc<SequenceBarrier<u64>> = published;
+    |me, limit| me.wait_until_published(0), me.wait_timeout(0, limit),
+    SequenceBarrier::wait_async(me, 0));
 primitive!(BroadcastSender<()>, |to| OnDrop(|| _ = to.send(()));
     |to| BroadcastReceiver<()> = to.subscribe();
     |me, limit| me.recv(), me.recv_timeout(limit), me.recv_async());

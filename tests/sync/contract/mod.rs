@@ -3,18 +3,9 @@
 
 mod kinds;
 
-use crate::common::{
-    WORKERS, give_way_until, panic_of, poll_once, queued, runtime, scaled_in_debug, thread, with,
-    within,
-};
-use crate::{LONG, MOMENT, OnDrop, block_on, until_waiting, waiting};
-use cygnet::sync::WaitError;
-use cygnet::{Reason, Runtime, cancel_handle, no_suspend, shield, spawn, timeout};
+use crate::common::prelude::*;
 use kinds::Is::{Alone, Firm, ForAll, Lasting, Once};
 use kinds::{Answer, KINDS, Kind, Soon, Waiter};
-use std::sync::Arc;
-use std::task::Poll;
-use std::time::Duration;
 
 /// A waiter, and how its wait has ended.
 type Waited = (Box<dyn Waiter>, Answer);
@@ -28,6 +19,13 @@ fn waits(mut waiter: Box<dyn Waiter>, limit: Option<Duration>) -> impl FnOnce() 
 
 fn is_cancelled(answer: &Answer) -> bool {
     matches!(answer, Err(WaitError::Cancelled(_)))
+}
+
+/// Asserts that a cancel for that reason has ended the wait.
+#[track_caller]
+fn assert_refused(answer: Answer, why: Reason) {
+    let Err(WaitError::Cancelled(refused)) = answer else { panic!("{answer:?}, not {why:?}") };
+    assert_eq!(*refused.reason(), why);
 }
 
 /// Checks each row with each number of workers, and names the row if that fails.
@@ -113,10 +111,7 @@ fn a_time_limit_or_a_deadline_ends_a_wait_and_leaves_nothing() {
             assert_eq!(rt.block_on(|| waiter.wait(Some(time))), Err(WaitError::TimedOut));
         }
         let late = rt.block_on(|| timeout(MOMENT, || waiter.wait(None)));
-        let Err(WaitError::Cancelled(refused)) = late.unwrap_err().into_inner() else {
-            panic!("it cannot be had");
-        };
-        assert_eq!(*refused.reason(), Reason::Deadline);
+        assert_refused(late.unwrap_err().into_inner(), Reason::Deadline);
         assert_eq!(waiting(&*primitive), 0);
         drop(held);
         if kind.is(Lasting) {
@@ -177,6 +172,7 @@ fn a_cancelled_waiter_leaves_the_queue_and_the_others_are_woken() {
 }
 
 /// On one worker, the waiter that was woken does not run before the task that cancels it waits.
+/// C24.
 #[test]
 fn a_waiter_that_is_cancelled_after_its_wake_passes_it_on() {
     each(&[1], |rt, kind| {
@@ -210,6 +206,7 @@ fn a_waiter_that_is_cancelled_after_its_wake_passes_it_on() {
     });
 }
 
+/// C19.
 #[test]
 fn a_cancelled_task_is_turned_away_even_if_it_need_not_wait() {
     each(&[1, 2], |rt, kind| {
@@ -219,10 +216,7 @@ fn a_cancelled_task_is_turned_away_even_if_it_need_not_wait() {
         rt.block_on(|| {
             cancel_handle().cancel("enough");
             for limit in [None, Some(LONG)] {
-                let Err(WaitError::Cancelled(refused)) = waiter.wait(limit) else {
-                    panic!("the task is cancelled");
-                };
-                assert_eq!(*refused.reason(), Reason::Explicit("enough".into()));
+                assert_refused(waiter.wait(limit), Reason::from("enough"));
             }
             if kind.is(Lasting) {
                 assert_eq!(shield(LONG, || waiter.wait(None)).unwrap(), Ok(()));
@@ -245,9 +239,7 @@ fn a_future_that_is_dropped_in_any_state_leaves_nothing() {
                 let mut waits = first.wait_async();
                 (0..2).for_each(|_| assert!(poll_once(waits.as_mut()).is_pending()));
                 assert_eq!(waiting(&*primitive), 1);
-                // An async function cannot name its caller.
-                let file = if kind.0 == "condvar" { "condvar.rs:" } else { "kinds.rs:" };
-                assert!(format!("{primitive:?}").contains(file), "{primitive:?}");
+                assert!(format!("{primitive:?}").contains("kinds.rs:"), "{primitive:?}");
             }
             assert_eq!(waiting(&*primitive), 0);
             let mut second = (!kind.is(Alone)).then(waiter);
@@ -305,38 +297,22 @@ fn where_nothing_may_wait_a_caller_gets_only_what_is_there() {
             let mut waiter = Arc::clone(&primitive).waiter();
             rt.block_on(|| {
                 if unwinds {
-                    let mut answer = Ok(());
-                    while_unwinding(|| answer = waiter.wait(None));
-                    let Err(WaitError::Cancelled(refused)) = answer else {
-                        panic!("it would have to wait");
-                    };
-                    assert_eq!(*refused.reason(), Reason::Unwinding);
+                    assert_refused(while_unwinding(|| waiter.wait(None)), Reason::Unwinding);
                 } else {
-                    let refused = panic_of(|| no_suspend(|| waiter.wait(None)));
-                    assert!(refused.contains("no_suspend"), "{refused}");
+                    panics_with("no_suspend", || no_suspend(|| waiter.wait(None)));
                 }
                 assert_eq!(waiting(&*primitive), 0);
                 drop(held);
                 if kind.is(Lasting) {
-                    let mut answer = Err(WaitError::Closed);
-                    match unwinds {
-                        true => while_unwinding(|| answer = waiter.wait(None)),
-                        false => answer = no_suspend(|| waiter.wait(None)),
-                    }
+                    let answer = match unwinds {
+                        true => while_unwinding(|| waiter.wait(None)),
+                        false => no_suspend(|| waiter.wait(None)),
+                    };
                     assert_eq!(answer, Ok(()));
                 }
             });
         }
     });
-}
-
-/// Calls `body` in a destructor while a panic unwinds the caller.
-fn while_unwinding(body: impl FnMut()) {
-    let said = panic_of(|| {
-        let _calls = OnDrop(body);
-        panic!("unwinds");
-    });
-    assert_eq!(said, "unwinds");
 }
 
 #[test]

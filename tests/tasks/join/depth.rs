@@ -1,9 +1,7 @@
 //! Many open joins, and few stacks.
 
 use super::fib;
-use crate::common::rerun::{rerun, role};
-use crate::common::{self, Count, in_task, runtime, with_each, within, yields};
-use cygnet::{Runtime, join, scope, task, yield_now};
+use crate::common::prelude::*;
 
 /// A list of either shape: the rest in the first half, or in the second.
 fn list(n: usize, rest_first: bool, ended: Count) {
@@ -17,16 +15,14 @@ fn list(n: usize, rest_first: bool, ended: Count) {
 
 #[test]
 fn a_deep_list_ends_in_either_shape() {
-    with_each(|rt| {
+    in_task(|_| {
         for rest_first in [false, true] {
             for depth in [10, 1023, 1024, 1025, 5000] {
                 let ended = Count::new();
-                rt.block_on(|| {
-                    scope(|s| {
-                        // Some kilobytes for each level in debug builds, under sanitizers more.
-                        let deep = task().stack_size(256 << 20).unwrap();
-                        s.spawn_with(deep, || list(depth, rest_first, ended));
-                    });
+                scope(|s| {
+                    // Some kilobytes for each level in debug builds, under sanitizers more.
+                    let deep = task().stack_size(256 << 20).unwrap();
+                    deep.spawn_in(s, || list(depth, rest_first, ended));
                 });
                 assert_eq!(ended.get(), depth);
             }
@@ -54,7 +50,7 @@ fn a_deep_row_is_left_and_found_again() {
         scope(|s| {
             for _ in 0..3 {
                 let task = task().stack_size(256 << 20).unwrap();
-                s.spawn_with(task, || deep(3000, ended));
+                task.spawn_in(s, || deep(3000, ended));
             }
         });
         assert_eq!(ended.get(), 3 * (3000 + 3000 / 89));
@@ -63,17 +59,11 @@ fn a_deep_row_is_left_and_found_again() {
 
 #[test]
 fn a_list_too_deep_for_its_stack_ends_in_the_report_of_an_overflow() {
-    common::real!("a process of its own");
-    let name = "join::depth::a_list_too_deep_for_its_stack_ends_in_the_report_of_an_overflow";
-    if let Some(_role) = role() {
-        let rt = runtime(2);
-        rt.block_on(|| list(1_000_000, true, Count::new()));
-        return;
-    }
     if common::SANITIZED {
         return; // they handle the signal themselves
     }
-    let output = rerun(name, "overflow");
+    let body = || runtime(2).block_on(|| list(1_000_000, true, Count::new()));
+    let Some(output) = in_child(body) else { return };
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success());
     assert!(text.contains("has overflowed its stack"), "{text}");
@@ -81,14 +71,12 @@ fn a_list_too_deep_for_its_stack_ends_in_the_report_of_an_overflow() {
 
 #[test]
 fn with_a_single_stack_nothing_is_lost() {
-    within(|| {
-        for workers in [1, 2] {
-            let rt = Runtime::builder().workers(workers).max_stacks(workers).build().unwrap();
-            let waits = |n: u64| {
-                yields(10);
-                fib(n)
-            };
-            assert_eq!(rt.block_on(|| join(|| waits(10), || waits(12))), (55, 144));
-        }
+    within_each([1, 2], |workers| {
+        let rt = Runtime::builder().workers(workers).max_stacks(workers).build().unwrap();
+        let waits = |n: u64| {
+            yields(10);
+            fib(n)
+        };
+        assert_eq!(rt.block_on(|| join(|| waits(10), || waits(12))), (55, 144));
     });
 }

@@ -1,12 +1,6 @@
 //! Panics, cancellation, the end of the runtime: both halves run to their end.
 
-use crate::common::drops::Drops;
-use crate::common::mpsc::channel;
-use crate::common::{
-    Count, Flag, eventually, in_task, panic_of, parks, payload_of, scaled, spin_loop, with,
-    with_each, with_own,
-};
-use cygnet::{is_cancelled, join, park, yield_now};
+use crate::common::prelude::*;
 
 #[test]
 fn a_panic_comes_after_both_halves_and_the_first_ones_goes_before() {
@@ -69,31 +63,11 @@ fn each_capture_and_result_is_dropped_once() {
 }
 
 #[test]
-fn a_cancelled_task_sees_it_in_both_halves() {
-    with_each(|rt| {
-        let (started, wait) = channel();
-        let (tell, told) = channel();
-        let cancelled = || {
-            while yield_now().is_ok() {}
-            is_cancelled()
-        };
-        let task = rt.spawn(move || {
-            started.send(()).unwrap();
-            tell.send(join(cancelled, cancelled)).unwrap();
-        });
-        wait.recv().unwrap();
-        drop(task);
-        assert_eq!(told.recv().unwrap(), (true, true));
-    });
-}
-
-#[test]
 fn a_cancel_reaches_halves_that_are_parked_elsewhere() {
     with(&[2, 3, 8], |rt| {
         for _ in 0..scaled(50) {
-            let before = parks(rt);
             let (tell, told) = channel();
-            let task = rt.spawn(move || {
+            let task = parked(rt, 3, move || {
                 let taken = Flag::new();
                 let inner = || {
                     taken.set();
@@ -105,7 +79,6 @@ fn a_cancel_reaches_halves_that_are_parked_elsewhere() {
                 );
                 tell.send(ended).unwrap();
             });
-            eventually("all are parked", || parks(rt) >= before + 3);
             drop(task);
             assert_eq!(told.recv().unwrap(), (true, true));
         }
@@ -142,6 +115,7 @@ fn a_cancel_reaches_a_half_and_its_half_that_park_at_the_same_time() {
     });
 }
 
+/// T43.
 #[test]
 fn both_halves_run_to_their_end_when_the_runtime_ends() {
     with_own(|rt| {

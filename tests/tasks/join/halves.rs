@@ -1,12 +1,7 @@
 //! The results of the halves, their borrows, and their waits.
 
 use super::fib;
-use crate::common::{
-    self, Count, Flag, in_task, in_task_with, join_all, scaled, with, with_each, with_each_and_many,
-};
-use cygnet::{TaskLocal, join, no_suspend, park, scope, spawn, yield_now};
-use std::cell::Cell;
-use std::rc::Rc;
+use crate::common::prelude::*;
 
 #[test]
 fn both_results_come_back_in_order_and_large_ones_survive() {
@@ -35,6 +30,7 @@ fn the_first_half_need_not_be_send() {
     });
 }
 
+/// T44.
 #[test]
 fn another_worker_takes_the_second_half_and_the_oldest_of_many_first() {
     in_task_with(&[2, 3, 8], |_| {
@@ -66,73 +62,27 @@ fn a_half_may_wait_for_the_other_and_for_tasks_that_other_halves_spawn() {
 }
 
 #[test]
-fn a_second_half_that_was_taken_may_wait() {
-    with(&[2, 3, 8], |rt| {
-        for _ in 0..scaled(200) {
-            let taken = Flag::new();
-            let first = || {
-                taken.hold();
-                1
-            };
-            let second = || {
-                taken.set();
-                yield_now().unwrap();
-                spawn(|| yield_now().unwrap()).join().unwrap();
-                2
-            };
-            assert_eq!(rt.block_on(|| join(first, second)), (1, 2));
-        }
-    });
-}
-
-#[test]
 fn a_half_that_was_taken_has_the_task_locals_of_the_fork() {
     static NAME: TaskLocal<u32> = TaskLocal::new();
     let name = || NAME.with(|name| name.copied());
-    with(&[2, 3, 8], |rt| {
+    in_task_with(&[2, 3, 8], |_| {
         for _ in 0..scaled(50) {
-            rt.block_on(|| {
-                NAME.scope(1, || {
-                    let (outer, inner) = (Flag::new(), Flag::new());
-                    let tell = |flag: Flag| {
-                        flag.set();
-                        name()
-                    };
-                    let rebinds = || {
-                        let both = join(|| inner.hold(), || tell(inner));
-                        outer.hold();
-                        (both.1, name())
-                    };
-                    let names = join(|| NAME.scope(2, rebinds), || tell(outer));
-                    assert_eq!(names, ((Some(2), Some(2)), Some(1)));
-                });
-                assert_eq!(name(), None);
+            NAME.scope(1, || {
+                let (outer, inner) = (Flag::new(), Flag::new());
+                let tell = |flag: Flag| {
+                    flag.set();
+                    name()
+                };
+                let rebinds = || {
+                    let both = join(|| inner.hold(), || tell(inner));
+                    outer.hold();
+                    (both.1, name())
+                };
+                let names = join(|| NAME.scope(2, rebinds), || tell(outer));
+                assert_eq!(names, ((Some(2), Some(2)), Some(1)));
             });
+            assert_eq!(name(), None);
         }
-    });
-}
-
-#[test]
-fn scopes_and_joins_nest() {
-    fn sum(depth: u32) -> usize {
-        if depth == 0 {
-            return 1;
-        }
-        let count = Count::new();
-        let scoped = || {
-            scope(|s| {
-                let task = s.spawn(|| sum(depth - 1));
-                s.spawn(|| count.add(sum(depth - 1)));
-                let (a, b) = join(|| sum(depth - 1), || task.join().unwrap());
-                a + b
-            })
-        };
-        let (a, b) = join(scoped, || spawn(move || sum(depth - 1)).join().unwrap());
-        a + b + count.get()
-    }
-    in_task(|_| {
-        let depth = if common::SANITIZED || common::emulated() { 4 } else { 6 };
-        assert_eq!(sum(depth), 4usize.pow(depth));
     });
 }
 
@@ -149,20 +99,12 @@ fn a_migratable_task_may_suspend_inside() {
     }
     in_task(|_| {
         // SAFETY: it holds numbers over its suspensions.
-        let tasks = (0..20).map(|_| unsafe { cygnet::spawn_migratable(|| sum(5)) });
+        let tasks = (0..20).map(|_| unsafe { cygnet::task().migratable() }.spawn(|| sum(5)));
         assert_eq!(join_all(tasks).into_iter().sum::<u64>(), 20 * 32);
     });
 }
 
-#[test]
-fn many_workers_that_fork_lose_nothing() {
-    with_each_and_many(|rt| {
-        for _ in 0..scaled(20) {
-            assert_eq!(rt.block_on(|| fib(18)), 2584);
-        }
-    });
-}
-
+/// T44.
 #[test]
 fn a_random_program_runs_each_half_once() {
     fn step(seed: u64, depth: u32, count: Count) -> usize {

@@ -6,7 +6,7 @@ mod endings;
 mod halves;
 mod places;
 
-use cygnet::join;
+use crate::common::prelude::*;
 
 fn fib(n: u64) -> u64 {
     if n < 2 {

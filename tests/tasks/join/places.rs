@@ -1,36 +1,19 @@
 //! Where a join is called: outside of tasks, where nothing may suspend, in a bare coroutine.
 
 use super::fib;
-use crate::common::mpsc::{Sender, channel};
+use crate::common::prelude::*;
 use crate::common::thread::{ThreadId, current};
-use crate::common::{
-    self, Count, Flag, in_task, join_all, panic_of, payload_of, scaled, with, with_each,
-};
 use cygnet::coroutine::Coroutine;
-use cygnet::{join, no_suspend, park, scope, spawn, spawn_migratable, task, unparker, yield_now};
-use std::time::Duration;
-
-#[test]
-fn outside_a_runtime_a_join_panics_with_a_sentence() {
-    let text = panic_of(|| join(|| 1, || 2));
-    assert!(text.contains("join was called outside a runtime"), "{text}");
-}
 
 #[test]
 fn between_tasks_both_halves_are_called_one_after_the_other() {
-    struct Joins(Sender<(u64, u64)>);
-    impl Drop for Joins {
-        fn drop(&mut self) {
-            self.0.send(join(|| fib(10), || 2)).unwrap();
-        }
-    }
     with_each(|rt| {
         let (tell, told) = channel();
         // The result is dropped by the worker when the last child of the detached task has ended.
         rt.block_on(|| {
             spawn(move || {
                 spawn(|| yield_now().unwrap()).detach();
-                Joins(tell)
+                OnDrop(move || tell.send(join(|| fib(10), || 2)).unwrap())
             })
             .detach();
         });
@@ -60,54 +43,30 @@ fn inside_no_suspend_a_half_that_was_taken_is_waited_for() {
 fn a_half_forked_outside_is_not_called_where_its_task_holds_the_worker() {
     /// A structured wait for a task that is not called in place.
     fn wait() {
-        scope(|s| drop(s.spawn_with(task().stack_size(1 << 20).unwrap(), || ())));
+        scope(|s| drop(task().stack_size(1 << 20).unwrap().spawn_in(s, || ())));
     }
-    struct Waits;
-    impl Drop for Waits {
-        fn drop(&mut self) {
-            wait();
-        }
-    }
-    with_each(|rt| {
+    in_task(|_| {
         for _ in 0..scaled(20) {
-            rt.block_on(|| {
-                join(|| no_suspend(wait), || yield_now().unwrap());
-                let first = || {
-                    let _waits = Waits;
-                    std::panic::resume_unwind(Box::new("first"));
-                };
-                let second = || {
-                    assert!(!std::thread::panicking());
-                    yield_now().unwrap();
-                };
-                let payload = payload_of(|| {
-                    join(first, second);
-                });
-                assert_eq!(payload.unwrap().downcast_ref(), Some(&"first"));
+            join(|| no_suspend(wait), || yield_now().unwrap());
+            let first = || {
+                let _waits = OnDrop(wait);
+                std::panic::resume_unwind(Box::new("first"));
+            };
+            let second = || {
+                assert!(!std::thread::panicking());
+                yield_now().unwrap();
+            };
+            let payload = payload_of(|| {
+                join(first, second);
             });
+            assert_eq!(payload.unwrap().downcast_ref(), Some(&"first"));
         }
     });
 }
 
 #[test]
 fn a_destructor_may_join_while_its_thread_panics() {
-    struct Joins(Count);
-    impl Drop for Joins {
-        fn drop(&mut self) {
-            let (a, b) = join(|| fib(12), || fib(13));
-            self.0.add((a + b) as usize);
-        }
-    }
-    with_each(|rt| {
-        let sum = Count::new();
-        let text = panic_of(|| {
-            rt.block_on(|| {
-                let _joins = Joins(sum);
-                panic!("first");
-            })
-        });
-        assert_eq!((text.as_str(), sum.get()), ("first", 144 + 233));
-    });
+    in_task(|_| assert_eq!(while_unwinding(|| join(|| fib(12), || fib(13))), (144, 233)));
 }
 
 #[test]
@@ -164,20 +123,18 @@ fn open_forks_go_along_with_a_task_that_changes_workers() {
         join(count, || join(count, count));
     }
 
-    with(&[2, 3, 8, 64], |rt| {
+    in_task_with(&[2, 3, 8, 64], |_| {
         let moved = Count::new();
         // Bounded by the watchdog.
         while moved.get() < scaled(50) {
             let called = Count::new();
-            rt.block_on(|| {
-                let tasks = (0..20).map(|_| {
-                    let body = move || nested(DEPTH, called, moved);
-                    // SAFETY: over its suspensions it holds numbers and references to atomics, and
-                    // it reads the thread's identity in a function of its own.
-                    unsafe { spawn_migratable(body) }
-                });
-                join_all(tasks);
+            let tasks = (0..20).map(|_| {
+                let body = move || nested(DEPTH, called, moved);
+                // SAFETY: over its suspensions it holds numbers and references to atomics, and
+                // it reads the thread's identity in a function of its own.
+                unsafe { task().migratable() }.spawn(body)
             });
+            join_all(tasks);
             assert_eq!(called.get(), 20 * DEPTH * 4);
         }
     });

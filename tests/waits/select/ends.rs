@@ -1,13 +1,8 @@
 //! The ends of a `select!` without a winner: a cancel, a time limit, a panic, or a place where
 //! nothing may wait.
 
-use super::waiting;
-use crate::common::{Drops, eventually, in_task, mpsc, panic_of, runtime, with, with_each, within};
-use cygnet::sync::{Event, Mutex, Semaphore, bounded, unbounded};
-use cygnet::{Handle, Reason, Runtime, cancel_handle, no_suspend, select, timeout};
-use std::future::{pending, ready};
-use std::sync::Arc;
-use std::time::Duration;
+use crate::common::prelude::*;
+use cygnet::sync::{Mutex, Semaphore};
 
 #[test]
 fn a_cancel_ends_a_select_and_drops_the_futures_before_it_returns() {
@@ -113,16 +108,10 @@ fn a_panic_of_a_future_drops_the_others_and_passes_on() {
         });
         assert_eq!((said.as_str(), drops.left(), waiting(&event)), ("in a poll", 0, 0));
         // Of the destructor of one that has lost: what the other one gave is dropped with it.
-        struct Panics;
-        impl Drop for Panics {
-            fn drop(&mut self) {
-                panic!("in a drop");
-            }
-        }
         let guard = drops.guard();
         let said = panic_of(|| {
             rt.block_on(|| {
-                let panics = Panics;
+                let panics = OnDrop(|| panic!("in a drop"));
                 select! {
                     _ = async { let _panics = panics; pending::<()>().await } => (),
                     _guard = async { guard } => unreachable!("it comes before the handler"),
@@ -144,8 +133,9 @@ fn without_a_branch_that_is_enabled_there_is_an_else_or_a_panic() {
                 else => 3,
             };
             assert_eq!(otherwise, Ok(3));
-            let said = panic_of(|| select! { _ = ready(()), if no => () }.is_ok());
-            assert!(said.contains("all branches are disabled"), "{said}");
+            panics_with("all branches are disabled", || {
+                select! { _ = ready(()), if no => () }.is_ok()
+            });
         });
         // A thread, too.
         let no = std::hint::black_box(false);
@@ -160,24 +150,13 @@ fn where_nothing_may_wait_a_branch_must_be_ready() {
             let event = Event::new();
             let at_once = || select! { _ = event.wait_async() => 1, _ = ready(()) => 2 };
             assert_eq!(no_suspend(at_once), Ok(2));
-            let said = panic_of(|| no_suspend(|| select! { _ = event.wait_async() => () }.is_ok()));
-            assert!(said.contains("no_suspend"), "{said}");
+            panics_with("no_suspend", || {
+                no_suspend(|| select! { _ = event.wait_async() => () }.is_ok())
+            });
             assert_eq!(waiting(&event), 0);
         });
-        struct Selects;
-        impl Drop for Selects {
-            fn drop(&mut self) {
-                let refused = select! { _ = ready(()) => () }.unwrap_err();
-                assert_eq!(*refused.reason(), Reason::Unwinding);
-            }
-        }
-        let said = panic_of(|| {
-            rt.block_on(|| {
-                let _selects = Selects;
-                panic!("unwinds");
-            })
-        });
-        assert_eq!(said, "unwinds");
+        let selects = || while_unwinding(|| select! { _ = ready(()) => () });
+        assert_eq!(*rt.block_on(selects).unwrap_err().reason(), Reason::Unwinding);
     });
 }
 
@@ -200,24 +179,5 @@ fn between_tasks_a_branch_must_be_ready() {
         assert_eq!(rt.block_on(|| 7), 7);
         let said = heard.recv().unwrap();
         assert!(said.contains("outside of its tasks"), "{said}");
-    });
-}
-
-#[test]
-fn the_end_of_the_runtime_ends_a_select() {
-    within(|| {
-        let rt = runtime(2);
-        let event = Arc::new(Event::new());
-        let theirs = Arc::clone(&event);
-        let task = rt.spawn(move || {
-            select! {
-                _ = theirs.wait_async() => (),
-                _ = pending::<()>() => (),
-            }
-        });
-        eventually("it waits", || waiting(&event) == 1);
-        drop(rt);
-        assert_eq!(*task.join().unwrap().unwrap_err().reason(), Reason::RuntimeShutDown);
-        assert_eq!(waiting(&event), 0);
     });
 }

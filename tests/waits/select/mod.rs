@@ -3,24 +3,10 @@
 mod ends;
 mod storm;
 
-use crate::common::{
-    self, Drops, Random, eventually, in_task, in_task_with, runtime, scaled_in_debug, with_each,
-    within,
-};
-use cygnet::sync::{Event, Mutex, Semaphore, WaitError, bounded, unbounded};
-use cygnet::{Cancelled, Reason, scope, select, spawn, wait, yield_now};
-use std::cell::Cell;
+use crate::common::prelude::*;
+use cygnet::sync::{Mutex, Semaphore};
 use std::fmt::Debug;
-use std::future::{Future, pending, poll_fn, ready};
 use std::marker::{PhantomData, PhantomPinned};
-use std::pin::{Pin, pin};
-use std::rc::Rc;
-use std::task::{Context, Poll};
-
-/// How many wait, as the primitive's own debug output says.
-fn waiting(primitive: &impl Debug) -> usize {
-    format!("{primitive:?}").matches(".rs:").count()
-}
 
 #[test]
 fn the_first_that_is_ready_has_its_handler_run() {
@@ -316,34 +302,32 @@ fn a_select_has_many_forms() {
 /// The future keeps its value and its place while other branches are chosen.
 #[test]
 fn a_future_by_reference_goes_on_in_the_next_select() {
-    with_each(|rt| {
+    in_task(|_| {
         let (sender, receiver) = bounded(1);
         let (pulse, pulses) = unbounded();
-        rt.block_on(|| {
-            sender.send(String::from("first")).unwrap();
-            let mut sending = pin!(sender.send_async(String::from("second")));
-            for i in 0..3 {
-                pulse.send(i).unwrap();
-                let chosen = select! {
-                    biased;
-                    sent = &mut sending => panic!("{sent:?}"),
-                    beat = pulses.recv_async() => beat,
-                };
-                assert_eq!(chosen, Ok(Ok(i)));
-                assert_eq!(waiting(&sender), 1);
-            }
-            assert_eq!(receiver.recv().unwrap(), "first");
+        sender.send(String::from("first")).unwrap();
+        let mut sending = pin!(sender.send_async(String::from("second")));
+        for i in 0..3 {
+            pulse.send(i).unwrap();
             let chosen = select! {
-                sent = sending.as_mut() => sent.is_ok(),
-                _ = pulses.recv_async() => false,
+                biased;
+                sent = &mut sending => panic!("{sent:?}"),
+                beat = pulses.recv_async() => beat,
             };
-            assert_eq!(chosen, Ok(true));
-            assert_eq!(receiver.recv().unwrap(), "second");
-            // One that fails gives the value back.
-            sender.close();
-            let failed = select! { sent = sender.send_async(String::from("third")) => sent };
-            assert_eq!(failed.unwrap().unwrap_err().into_inner(), "third");
-        });
+            assert_eq!(chosen, Ok(Ok(i)));
+            assert_eq!(waiting(&sender), 1);
+        }
+        assert_eq!(receiver.recv().unwrap(), "first");
+        let chosen = select! {
+            sent = sending.as_mut() => sent.is_ok(),
+            _ = pulses.recv_async() => false,
+        };
+        assert_eq!(chosen, Ok(true));
+        assert_eq!(receiver.recv().unwrap(), "second");
+        // One that fails gives the value back.
+        sender.close();
+        let failed = select! { sent = sender.send_async(String::from("third")) => sent };
+        assert_eq!(failed.unwrap().unwrap_err().into_inner(), "third");
         assert_eq!(waiting(&sender), 0);
     });
 }
@@ -404,25 +388,23 @@ fn a_select_works_in_a_scope_and_on_plain_threads() {
     with_each(|rt| {
         let (sender, receiver) = bounded(0);
         let enough = Event::new();
-        let received = rt.block_on(|| {
-            scope(|s| {
-                let task = s.spawn(|| {
-                    let mut received = 0;
-                    loop {
-                        select! {
-                            biased;
-                            value = receiver.recv_async() => received += value.unwrap(),
-                            _ = enough.wait_async() => break,
-                        }
-                        .unwrap();
+        let received = scope_on(rt, |s| {
+            let task = s.spawn(|| {
+                let mut received = 0;
+                loop {
+                    select! {
+                        biased;
+                        value = receiver.recv_async() => received += value.unwrap(),
+                        _ = enough.wait_async() => break,
                     }
-                    // All of it may have been sent since the channel was polled.
-                    received + receiver.try_iter().sum::<i32>()
-                });
-                (0..10).for_each(|i| sender.send(i).unwrap());
-                enough.set();
-                task.join().unwrap()
-            })
+                    .unwrap();
+                }
+                // All of it may have been sent since the channel was polled.
+                received + receiver.try_iter().sum::<i32>()
+            });
+            (0..10).for_each(|i| sender.send(i).unwrap());
+            enough.set();
+            task.join().unwrap()
         });
         assert_eq!(received, 45);
     });
@@ -453,26 +435,24 @@ fn a_select_works_in_a_scope_and_on_plain_threads() {
 
 #[test]
 fn later_waits_are_not_disturbed_by_wakers_that_are_called_late() {
-    with_each(|rt| {
+    in_task(|_| {
         let kept = Mutex::new(Vec::new());
-        rt.block_on(|| {
-            select! {
-                _ = poll_fn(|cx| {
-                    kept.lock().unwrap().push(cx.waker().clone());
-                    Poll::<()>::Pending
-                }) => (),
-                _ = async { ready(()).await } => (),
-            }
-            .unwrap();
-            let event = Event::new();
-            let refused = scope(|s| {
-                let task = s.spawn(|| wait(event.wait_async()));
-                kept.lock().unwrap().drain(..).for_each(|waker| waker.wake());
-                common::give_way_until(|| waiting(&event) == 1);
-                task.cancel("enough");
-                task.join().unwrap()
-            });
-            assert_eq!(*refused.unwrap_err().reason(), Reason::Explicit("enough".into()));
+        select! {
+            _ = poll_fn(|cx| {
+                kept.lock().unwrap().push(cx.waker().clone());
+                Poll::<()>::Pending
+            }) => (),
+            _ = async { ready(()).await } => (),
+        }
+        .unwrap();
+        let event = Event::new();
+        let refused = scope(|s| {
+            let task = s.spawn(|| wait(event.wait_async()));
+            kept.lock().unwrap().drain(..).for_each(|waker| waker.wake());
+            common::give_way_until(|| waiting(&event) == 1);
+            task.cancel("enough");
+            task.join().unwrap()
         });
+        assert_eq!(*refused.unwrap_err().reason(), Reason::Explicit("enough".into()));
     });
 }

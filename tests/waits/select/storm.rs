@@ -1,11 +1,8 @@
 //! A storm: tasks and threads that select, over channels of each kind and an event, with cancels.
 //! All that was sent was received, and no waiter is left in a list.
 
-use super::waiting;
-use crate::common::{self, Count, Random, runtime, scaled_in_debug, within};
-use cygnet::sync::{Event, Receiver, Sender, bounded, unbounded};
-use cygnet::{is_cancelled, select};
-use std::sync::Arc;
+use crate::common::prelude::*;
+use cygnet::sync::{Receiver, Sender};
 
 struct Storm {
     senders: [Sender<u64>; 3],
@@ -75,48 +72,39 @@ impl Storm {
 
 #[test]
 fn what_was_sent_was_received_and_no_waiter_is_left() {
-    for workers in [1, 2, 3, 8] {
-        within(|| {
-            let rt = runtime(workers);
-            let storm = Storm::new();
-            let times = scaled_in_debug(1_000);
-            let sends = |i: usize| {
-                let storm = Arc::clone(&storm);
-                move || storm.send(i, times)
-            };
-            let receives = |i: usize| {
-                let storm = Arc::clone(&storm);
-                move || storm.receive(i)
-            };
-            let sending: Vec<_> = (0..12).map(|i| rt.spawn(sends(i))).collect();
-            let receiving: Vec<_> = (0..12).map(|i| rt.spawn(receives(i))).collect();
-            let senders = [100, 101].map(|i| common::thread::spawn(sends(i)));
-            let receivers = [102, 103].map(|i| common::thread::spawn(receives(i)));
-            let mut random = Random(workers as u64);
-            for (i, task) in sending.iter().chain(&receiving).enumerate() {
-                storm.pulse.set();
-                storm.pulse.reset();
-                if i % 3 == 0 {
-                    if i < sending.len() {
-                        (0..random.below(2_000)).for_each(|_| common::spin_loop());
-                    }
-                    task.cancel("a part of the storm");
+    with(&[1, 2, 3, 8], |rt| {
+        let storm = Storm::new();
+        let times = scaled_in_debug(1_000);
+        let sends = |i: usize| own(&storm, move |storm| storm.send(i, times));
+        let receives = |i: usize| own(&storm, move |storm| storm.receive(i));
+        let sending: Vec<_> = (0..12).map(|i| rt.spawn(sends(i))).collect();
+        let receiving: Vec<_> = (0..12).map(|i| rt.spawn(receives(i))).collect();
+        let senders = [100, 101].map(|i| common::thread::spawn(sends(i)));
+        let receivers = [102, 103].map(|i| common::thread::spawn(receives(i)));
+        let mut random = Random(rt.workers() as u64);
+        for (i, task) in sending.iter().chain(&receiving).enumerate() {
+            storm.pulse.set();
+            storm.pulse.reset();
+            if i % 3 == 0 {
+                if i < sending.len() {
+                    (0..random.below(2_000)).for_each(|_| common::spin_loop());
                 }
+                task.cancel("a part of the storm");
             }
-            // Some were cancelled before their start.
-            sending.into_iter().for_each(|task| drop(task.join()));
-            senders.into_iter().for_each(|thread| thread.join().unwrap());
-            storm.senders.iter().for_each(Sender::close);
-            receiving.into_iter().for_each(|task| drop(task.join()));
-            receivers.into_iter().for_each(|thread| thread.join().unwrap());
-            // A receiver that is cancelled with a value promised to it leaves that where it is. The
-            // others may have been told by then that the channel is closed.
-            let left: u64 = storm.receivers.iter().flat_map(Receiver::try_iter).sum();
-            assert_eq!(storm.sent.get(), storm.received.get() + left as usize);
-            for (sender, receiver) in storm.senders.iter().zip(&storm.receivers) {
-                assert_eq!((waiting(sender), receiver.len()), (0, 0), "{sender:?}");
-            }
-            assert_eq!(waiting(&storm.pulse), 0);
-        });
-    }
+        }
+        // Some were cancelled before their start.
+        sending.into_iter().for_each(|task| drop(task.join()));
+        senders.into_iter().for_each(|thread| thread.join().unwrap());
+        storm.senders.iter().for_each(Sender::close);
+        receiving.into_iter().for_each(|task| drop(task.join()));
+        receivers.into_iter().for_each(|thread| thread.join().unwrap());
+        // A receiver that is cancelled with a value promised to it leaves that where it is. The
+        // others may have been told by then that the channel is closed.
+        let left: u64 = storm.receivers.iter().flat_map(Receiver::try_iter).sum();
+        assert_eq!(storm.sent.get(), storm.received.get() + left as usize);
+        for (sender, receiver) in storm.senders.iter().zip(&storm.receivers) {
+            assert_eq!((waiting(sender), receiver.len()), (0, 0), "{sender:?}");
+        }
+        assert_eq!(waiting(&storm.pulse), 0);
+    });
 }

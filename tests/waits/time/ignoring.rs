@@ -1,12 +1,7 @@
 //! Sections that take no notice of a timeout or a cancel, and shields.
 
 use super::{LONG, reason, short, with_enough_time};
-use crate::common::{self, in_task, parks, runtime, within};
-use cygnet::{
-    Reason, cancel_handle, checkpoint, ignore_cancellation, is_cancelled, park, shield, sleep,
-    spawn, timeout,
-};
-use std::time::Duration;
+use crate::common::prelude::*;
 
 #[test]
 fn a_section_that_ignores_cancellation_ignores_the_timeout_around_it_and_not_those_inside() {
@@ -32,6 +27,7 @@ fn a_section_that_ignores_cancellation_ignores_the_timeout_around_it_and_not_tho
     });
 }
 
+/// C51.
 #[test]
 fn a_shield_lets_a_cancelled_task_wait_and_spawn_until_its_time_is_up() {
     in_task(|_| {
@@ -54,8 +50,7 @@ fn a_shield_lets_a_cancelled_task_wait_and_spawn_until_its_time_is_up() {
 
 #[test]
 fn a_shield_outlasts_the_end_of_its_runtime() {
-    within(|| {
-        let rt = runtime(2);
+    with_own_of(&[2], |rt| {
         let task = rt.spawn(|| {
             let told = reason(park());
             (told, shield(LONG, || sleep(short())).unwrap())

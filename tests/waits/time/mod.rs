@@ -4,9 +4,7 @@ mod ignoring;
 mod sleeping;
 mod timeouts;
 
-use crate::common::in_simulation;
-use cygnet::Reason;
-use std::time::Duration;
+use crate::common::prelude::*;
 
 /// Longer than any test waits.
 const LONG: Duration = Duration::from_secs(3600);

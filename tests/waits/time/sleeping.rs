@@ -1,16 +1,7 @@
 //! Sleeping.
 
 use super::{LONG, reason, short, with_enough_time};
-use crate::common::{
-    self, Count, Flag, compute, eventually, in_task, in_task_with, join_all, now, parks, scaled,
-    scaled_in_debug, with, with_each,
-};
-use cygnet::{
-    Reason, Runtime, park, scope, sleep, sleep_until, spawn, spawn_local, timeout, yield_now,
-};
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::time::Duration;
+use crate::common::prelude::*;
 
 #[test]
 fn a_sleep_is_not_shorter_than_it_should_be() {
@@ -33,11 +24,10 @@ fn sleepers_wake_in_the_order_of_their_times_while_their_worker_does_something_e
                 let (order, start) = (Rc::new(RefCell::new(Vec::new())), now() + gap);
                 // Of one worker: with others they are not in step.
                 let tasks = [3u32, 1, 4, 2, 0].map(|n| {
-                    let order = order.clone();
-                    spawn_local(move || {
+                    spawn_local(own(&order, move |order| {
                         sleep_until(start + gap * n).unwrap();
                         order.borrow_mut().push(n);
-                    })
+                    }))
                 });
                 while !all_sleep(rt) && now() < start {
                     yield_now().unwrap();
@@ -71,9 +61,8 @@ fn a_sleep_until_the_past_and_one_of_no_time_are_a_yield() {
 #[test]
 fn a_sleep_without_end_is_ended_by_a_cancel() {
     with_each(|rt| {
-        let before = parks(rt);
-        let tasks = [Duration::MAX, LONG].map(|time| rt.spawn(move || reason(sleep(time))));
-        eventually("both sleep", || parks(rt) >= before + 2);
+        let sleeps = |time| rt.spawn(move || reason(sleep(time)));
+        let tasks = parking(rt, 2, || [Duration::MAX, LONG].map(sleeps));
         for task in tasks {
             task.cancel("enough");
             assert_eq!(task.join().unwrap(), Reason::from("enough"));
@@ -84,15 +73,13 @@ fn a_sleep_without_end_is_ended_by_a_cancel() {
 #[test]
 fn a_great_many_sleepers_wake_once_each_and_leave_nothing_behind() {
     let many = scaled_in_debug(20_000);
-    with(&[1, 2, 8], |rt| {
+    in_task_with(&[1, 2, 8], |rt| {
         let woken = Count::new();
-        rt.block_on(|| {
-            let sleeps = move |n| {
-                sleep(Duration::from_micros((n * 7_919 % 50_000) as u64)).unwrap();
-                woken.up();
-            };
-            scope(|s| (0..many).for_each(|n| drop(s.spawn(move || sleeps(n)))));
-        });
+        let sleeps = move |n| {
+            sleep(Duration::from_micros((n * 7_919 % 50_000) as u64)).unwrap();
+            woken.up();
+        };
+        scope(|s| (0..many).for_each(|n| drop(s.spawn(move || sleeps(n)))));
         assert_eq!(woken.get(), many);
         assert_eq!(rt.metrics().timers(), 0, "timers are left");
     });
@@ -101,13 +88,11 @@ fn a_great_many_sleepers_wake_once_each_and_leave_nothing_behind() {
 #[test]
 fn cancelled_sleeps_and_timeouts_in_time_leave_no_timer() {
     with_each(|rt| {
-        let before = parks(rt);
-        let task = rt.spawn(|| {
+        let task = parked(rt, 101, || {
             let tasks: Vec<_> = (0..100).map(|_| spawn(|| sleep(LONG).is_err())).collect();
             let _ = park();
             tasks.len()
         });
-        eventually("all sleep", || parks(rt) > before + 100);
         assert_eq!(rt.metrics().timers(), 100);
         task.cancel("enough");
         task.join().unwrap();
@@ -146,18 +131,16 @@ fn workers_that_sleep_use_no_processor_and_wake_for_the_first_timer() {
 
 #[test]
 fn a_migratable_task_may_sleep() {
-    with_each(|rt| {
-        rt.block_on(|| {
-            let tasks = (0..50).map(|n| {
-                let body = move || {
-                    (0..5).for_each(|_| sleep(Duration::from_micros(50 + n)).unwrap());
-                    timeout(Duration::from_micros(300), || park().is_err()).is_err()
-                };
-                // SAFETY: it holds a number.
-                unsafe { cygnet::spawn_migratable(body) }
-            });
-            assert!(join_all(tasks).into_iter().all(|late| late));
+    in_task(|rt| {
+        let tasks = (0..50).map(|n| {
+            let body = move || {
+                (0..5).for_each(|_| sleep(Duration::from_micros(50 + n)).unwrap());
+                timeout(Duration::from_micros(300), || park().is_err()).is_err()
+            };
+            // SAFETY: it holds a number.
+            unsafe { cygnet::task().migratable() }.spawn(body)
         });
+        assert!(join_all(tasks).into_iter().all(|late| late));
         assert_eq!(rt.metrics().timers(), 0, "timers are left");
     });
 }

@@ -2,16 +2,9 @@
 //! are busy look, or are seen to by one that rests.
 
 use super::{LONG, SHORT};
-use crate::common::mpsc::{Receiver, channel};
-use crate::common::{
-    self, Count, Flag, Mutex, eventually, join_all, scaled, watchdog, with, with_each,
-};
-use crate::{block_on, is_pending, poll};
-use cygnet::{Runtime, Sleep, on_cancel, sleep_async, timeout};
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::{Wake, Waker};
-use std::time::Duration;
+use crate::common::mpsc::Receiver;
+use crate::common::prelude::*;
+use crate::{is_pending, poll};
 
 /// From a plain thread on every wheel, one after the other.
 fn sleep_on_each(rt: &Runtime) {
@@ -65,19 +58,6 @@ fn workers_that_always_have_something_to_do_look_at_the_clock() {
         over.set();
         join_all(tasks);
     });
-}
-
-/// A waker that calls a closure.
-struct Calling<F>(F);
-
-impl<F: Fn() + Send + Sync> Wake for Calling<F> {
-    fn wake(self: Arc<Self>) {
-        (self.0)();
-    }
-}
-
-fn calling(f: impl Fn() + Send + Sync + 'static) -> Waker {
-    Waker::from(Arc::new(Calling(f)))
 }
 
 /// Foreign code that takes its time: it waits for what others are to do meanwhile. If the clock is

@@ -1,15 +1,8 @@
 //! The end of the runtime, before, after and while; and a storm.
 
 use super::{LONG, SHORT};
-use crate::common::{
-    self, Random, eventually, join_all, runtime, scaled, scaled_in_debug, with_each, with_own,
-    within,
-};
-use crate::{block_on, is_pending};
-use cygnet::{Handle, RuntimeEnded, Sleep, TimeoutError, park, shield, sleep_async, wait};
-use std::pin::Pin;
-
-use std::time::Duration;
+use crate::common::prelude::*;
+use crate::is_pending;
 
 #[test]
 fn after_the_end_of_its_runtime_it_is_ready_with_an_error_and_before_it_time_goes_on() {
@@ -116,8 +109,9 @@ fn a_storm_of_tasks_and_threads_leaves_nothing() {
                 threads.spawn(move || visit(&mut Random(thread * 31 + 7), handle, times));
             }
             join_all((0..20).map(|task| {
-                let handle = handle.clone();
-                rt.spawn(move || visit(&mut Random(task * 17 + 5), &handle, times))
+                rt.spawn(own(&handle, move |handle| {
+                    visit(&mut Random(task * 17 + 5), &handle, times)
+                }))
             }));
         });
         assert_eq!(rt.metrics().timers(), 0, "timers are left");

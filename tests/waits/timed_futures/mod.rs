@@ -4,21 +4,8 @@
 mod clock;
 mod ends;
 
-use crate::common::rerun::alone_and_leaking;
-use crate::common::{
-    self, Count, Drops, Mutex, eventually, give_way_until, in_task, now, panic_of, runtime, scaled,
-    scaled_in_debug, with, with_each, within,
-};
-use crate::{Counting, block_on, is_pending, poll};
-use cygnet::{
-    Cancelled, Handle, Reason, RuntimeEnded, Sleep, TimeoutError, sleep_async, sleep_until_async,
-    spawn, timeout_async, wait, yield_now,
-};
-use std::future::pending;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::task::{Poll, Wake, Waker};
-use std::time::Duration;
+use crate::common::prelude::*;
+use crate::{Counting, is_pending, poll};
 
 const SHORT: Duration = Duration::from_millis(3);
 /// Longer than any test waits.
@@ -69,8 +56,7 @@ fn a_time_that_has_passed_is_ready_at_once_and_sets_no_timer() {
 
 #[test]
 fn an_endless_sleep_is_set_and_ends_with_its_drop_or_its_runtime() {
-    within(|| {
-        let rt = runtime(2);
+    with_own_of(&[2], |rt| {
         let (counting, waker) = Counting::waker();
         let mut sleeps: Vec<_> =
             [Duration::MAX, LONG].map(|time| Box::pin(rt.handle().sleep_async(time))).into();
@@ -178,10 +164,7 @@ fn a_sleep_that_is_dropped_in_any_state_leaves_nothing() {
 
 #[test]
 fn forgotten_ones_are_called_at_their_time_or_at_the_end_and_do_no_harm() {
-    common::real!("a process of its own");
-    let name =
-        "timed_futures::forgotten_ones_are_called_at_their_time_or_at_the_end_and_do_no_harm";
-    alone_and_leaking(name, || {
+    in_own_process_leaking(|| {
         with_each(|rt| {
             let (counting, waker) = Counting::waker();
             let mut wakes = 0;
@@ -216,26 +199,20 @@ fn a_sleep_that_was_polled_by_a_task_goes_to_a_thread_and_back() {
     });
 }
 
-/// A waker that notes whether it is called in a task and what a wait says, and then panics.
-struct Asks(Mutex<Option<(bool, String)>>);
-
-impl Wake for Asks {
-    fn wake(self: Arc<Self>) {
-        let said = panic_of(|| wait(pending::<()>()));
-        *self.0.lock().unwrap() = Some((cygnet::current_id().is_none(), said));
-        panic!("the wake of a waker");
-    }
-}
-
 #[test]
 fn a_timer_calls_a_waker_in_the_name_of_no_task_and_the_waker_may_panic() {
     in_task(|_| {
-        let asks = Arc::new(Asks(Mutex::new(None)));
-        let waker = Waker::from(Arc::clone(&asks));
+        let asked = Arc::new(Mutex::new(None));
+        let asks = Arc::clone(&asked);
+        let waker = calling(move || {
+            let said = panic_of(|| wait(pending::<()>()));
+            *asks.lock().unwrap() = Some((cygnet::current_id().is_none(), said));
+            panic!("the wake of a waker");
+        });
         let mut sleep = pin!(sleep_async(SHORT));
         if poll(sleep.as_mut(), &waker).is_pending() {
-            give_way_until(|| asks.0.lock().unwrap().is_some());
-            let (outside, said) = asks.0.lock().unwrap().take().unwrap();
+            give_way_until(|| asked.lock().unwrap().is_some());
+            let (outside, said) = asked.lock().unwrap().take().unwrap();
             assert!(outside && said.contains("outside of its tasks"), "{said}");
         }
         // Still in order.
@@ -322,9 +299,7 @@ fn a_time_limit_gives_the_output_in_time_and_drops_the_future_before_the_error()
         assert_eq!(block_on(nested), Ok(Err(TimeoutError::Elapsed)));
         let panics = || block_on(handle.timeout_async(LONG, async { panic!("inner") }));
         assert_eq!(panic_of(panics), "inner");
-        let mut waits = Box::pin(handle.timeout_async(LONG, never(drops.guard())));
-        assert!(is_pending(waits.as_mut()));
-        drop(waits);
+        drop(begun(handle.timeout_async(LONG, never(drops.guard()))));
         // Of a task, with another thing to wait for.
         let told: Result<_, Cancelled> = rt.block_on(|| {
             let event = cygnet::sync::Event::new();
@@ -332,23 +307,5 @@ fn a_time_limit_gives_the_output_in_time_and_drops_the_future_before_the_error()
         });
         assert_eq!(told, Ok(Err(TimeoutError::Elapsed)));
         assert_eq!((drops.left(), rt.metrics().timers()), (0, 0));
-    });
-}
-
-#[test]
-fn a_task_that_is_cancelled_while_it_waits_for_a_sleep_takes_it_out() {
-    with_each(|rt| {
-        for _ in 0..scaled(50) {
-            let task = rt.spawn(|| {
-                let other = spawn(|| wait(sleep_async(LONG)));
-                while Handle::current().metrics().timers() == 0 {
-                    yield_now().unwrap();
-                }
-                other.cancel("enough");
-                other.join().unwrap().unwrap_err().reason().clone()
-            });
-            assert_eq!(task.join().unwrap(), Reason::from("enough"));
-            assert_eq!(rt.metrics().timers(), 0, "timers are left");
-        }
     });
 }

@@ -251,17 +251,7 @@ fn lock_often(each: usize) -> Vec<Stint> {
 }
 
 fn pass(values: usize, senders: usize) {
-    let (to, from) = sync::bounded(ROOM);
-    cygnet::scope(|s| {
-        for _ in 0..senders {
-            let to = to.clone();
-            s.spawn(move || (0..values / senders).for_each(|i| to.send(i).expect("it is open")));
-        }
-        drop(to);
-        from.iter().for_each(|value| {
-            black_box(value);
-        });
-    });
+    waits::passed_values(values as u64, senders as u64);
 }
 
 fn cancelled(

@@ -1,7 +1,7 @@
 //! No runtime: plain calls on one thread, the reference for one worker of the runtimes.
 
 use crate::compare::prelude::*;
-use crate::figures::stops::{self, measured};
+use crate::figures::stops::{self, Number, measured};
 use crate::figures::{tree, waits};
 
 /// The cases that run without a runtime.
@@ -10,10 +10,10 @@ pub const TABLE: Table = with_forks!(Serial, plainly;
     ("items", items),
     ("ask", |s| Ok(repeated(s, tree::loads))),
     ("mutex", |s| Ok(repeated(s, waits::locks_of_std))),
-    ("interrupt-future", |s| measured::looped(s, stops::bare_polls)),
+    ("interrupt-future", |s| measured::looped(s, |n| stops::polls(Number::some(), n))),
     #[cfg(feature = "futures")]
-    ("interrupt-stream", |s| measured::looped(s, stops::bare_stream_polls)),
-    ("interrupt-iterator", |s| measured::looped(s, stops::bare_steps)),
+    ("interrupt-stream", |s| measured::looped(s, |n| stops::stream_polls(Number::some(), n))),
+    ("interrupt-iterator", |s| measured::looped(s, |n| stops::steps(Number::some(), n))),
     ("wait-once", computing),
     ("control-loop", |s| control_loop(s, ControlJob::run)),
 );

@@ -1,6 +1,6 @@
 //! Channels: each value is received once, is still in the channel, or was given back.
 
-use cygnet::sync::{self, BroadcastRecvError, Receiver, Sender};
+use cygnet::sync::{self, Receiver, Sender, WaitError};
 
 use super::prelude::*;
 
@@ -123,11 +123,11 @@ pub(crate) fn others(p: &mut Program) {
                         expected += 1;
                         number += 1;
                     }
-                    Err(BroadcastRecvError::Lagged(missed)) => {
+                    Err(WaitError::Lagged(missed)) => {
                         lost.fetch_add(missed, Ordering::Relaxed);
                         expected += missed;
                     }
-                    Err(BroadcastRecvError::Closed) => return number,
+                    Err(WaitError::Closed) => return number,
                     Err(error) => panic!("the receiver was not cancelled: {error}"),
                 }
             }

@@ -82,14 +82,14 @@ fn nest(tally: &Tally, mut rng: Rng, depth: u64) -> u64 {
                 }
             };
             match rng.below(5) {
-                0 => drop(s.spawn_now(child)),
+                0 => drop(cygnet::task().now().spawn_in(s, child)),
                 1 => value(s.spawn(child).join()),
                 2 => {
                     let size = 1 << rng.between(17, 20);
                     let task = cygnet::task().name("sized").stack_size(size).expect("in bounds");
-                    drop(s.spawn_with(task, child));
+                    drop(task.spawn_in(s, child));
                 }
-                3 => drop(s.lease().spawn(move || ())),
+                3 => drop(cygnet::task().spawn_in(&s.lease(), move || ())),
                 _ => drop(s.spawn(child)),
             }
             if rng.one_in(4) {

@@ -29,8 +29,8 @@ pub(crate) fn group(p: &mut Program) {
             }
         };
         match &child {
-            Some(child) if fate > 1 => child.spawn(member),
-            _ => group.spawn(member),
+            Some(child) if fate > 1 => child.add(member),
+            _ => group.add(member),
         }
     }
     let cancelled = p.rng.one_in(4);

@@ -162,7 +162,9 @@ pub(crate) fn roots(p: &mut Program) {
                         panic_as_planned();
                     }
                     if there {
-                        let Ok(child) = other.spawn_child(move || number * 2) else {
+                        let Ok(child) =
+                            cygnet::task().spawn_in(cygnet::ChildOn(&other), move || number * 2)
+                        else {
                             panic!("the other runtime has ended before the program");
                         };
                         return value(child.join());

@@ -15,7 +15,7 @@ pub(crate) fn hang(p: &mut Program) {
     let event = Event::new();
     let task = cygnet::task().name("waits for ever");
     p.handle.block_on(move || {
-        cygnet::scope(|s| drop(s.spawn_with(task, || event.wait())));
+        cygnet::scope(|s| drop(task.spawn_in(s, || event.wait())));
     });
 }
 

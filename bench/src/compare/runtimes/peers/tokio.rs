@@ -11,9 +11,9 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::futures::{Executor, with_tasks};
 use crate::compare::prelude::*;
-use crate::figures::stops::measured::{self as stops, SIBLINGS};
+use crate::figures::stops::measured as stops;
 use crate::figures::stops::{Guards, Tree};
-use crate::figures::tree::of_a_node;
+use crate::figures::tree::{in_two, of_a_node, tree};
 
 mod busy;
 
@@ -21,7 +21,7 @@ mod busy;
 pub const TABLE: Table = with_tasks!(build;
     ("block-on", block_on),
     ("ask", |s| Ok(repeated(s, asks))),
-    ("scope", |s| Ok(repeated(s, |n| child_tokens(n, s.size(SIBLINGS))))),
+    ("scope", stops::child_with_siblings::<CancellationToken>),
     ("cancel-", |s| Ok(cancelled(s))),
     ("cancel-waiting-", cancelled_with_waiters),
     ("mutex", |s| on(s, |s, tokio| repeated(s, |n| tokio.run(locks(n))))),
@@ -96,12 +96,6 @@ fn asks(n: u64) -> Duration {
     time(n, |_| black_box(black_box(&token).is_cancelled()))
 }
 
-fn child_tokens(n: u64, siblings: usize) -> Duration {
-    let parent = CancellationToken::new();
-    let _siblings: Vec<_> = (0..siblings).map(|_| parent.child_token()).collect();
-    time(n, |_| black_box(parent.child_token()))
-}
-
 /// A tracker waits for tasks, or for anything else that holds a token.
 impl Guards for TaskTracker {
     type Guard = TaskTrackerToken;
@@ -130,27 +124,14 @@ impl Tree for CancellationToken {
 
 /// `count` tokens in a tree of the same shape as that of cygnet's groups.
 fn tokens(count: usize) -> Vec<CancellationToken> {
-    const FAN: usize = 10;
-    let mut tokens = vec![CancellationToken::new()];
-    let mut parent = 0;
-    while tokens.len() < count {
-        let below = FAN.min(count - tokens.len());
-        for _ in 0..below {
-            tokens.push(tokens[parent].child_token());
-        }
-        parent += 1;
-    }
-    tokens
+    tree(count, CancellationToken::new(), CancellationToken::child_token)
 }
 
 fn cancelled(setting: &Setting) -> Measured {
     of_a_node(setting, setting.size(cases::cancelled(setting.number)), ASKED, |count| {
         let tokens = tokens(count);
-        let began = Instant::now();
-        tokens[0].cancel();
-        let between = Instant::now();
-        assert!(tokens.iter().all(CancellationToken::is_cancelled));
-        (between - began, between.elapsed())
+        let all = || assert!(tokens.iter().all(CancellationToken::is_cancelled));
+        in_two(|| tokens[0].cancel(), all)
     })
 }
 

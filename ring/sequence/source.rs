@@ -1,0 +1,51 @@
+//! What a reader of a ring reads from.
+
+use super::awaited::{Numbers, try_until, wait_until};
+use super::group::SequenceBarrierGroup;
+use super::multi::MultiProducerSequencer;
+use crate::shim::time::Instant;
+use crate::sync::WaitError;
+
+#[derive(Clone)]
+pub(crate) enum Source {
+    /// The one producer, or the readers of the stage before.
+    Barriers(SequenceBarrierGroup<u64>),
+    /// The sequencer of several producers.
+    Stamps(MultiProducerSequencer<u64>),
+}
+
+/// The reader has read all numbers before `next`.
+impl Source {
+    #[track_caller]
+    #[inline]
+    pub(crate) fn wait_until(&self, next: u64, until: Option<Instant>) -> Result<u64, WaitError> {
+        match self {
+            Source::Barriers(group) => wait_until(group.raw(), next, until),
+            Source::Stamps(sequencer) => wait_until(&sequencer.reads_from(next), next, until),
+        }
+    }
+
+    pub(crate) async fn wait_async(&self, next: u64) -> Result<u64, WaitError> {
+        match self {
+            Source::Barriers(group) => group.wait_async(next).await,
+            Source::Stamps(sequencer) => sequencer.wait_async(next).await,
+        }
+    }
+
+    /// Returns the result that a wait would have now, or `None` if it would have to wait.
+    pub(crate) fn try_until(&self, next: u64) -> Option<Result<u64, WaitError>> {
+        match self {
+            Source::Barriers(group) => try_until(group.raw(), next),
+            Source::Stamps(sequencer) => try_until(&sequencer.reads_from(next), next),
+        }
+    }
+
+    /// Returns the last number that can be read.
+    #[inline(always)]
+    pub(crate) fn last(&self, next: u64) -> u64 {
+        match self {
+            Source::Barriers(group) => group.last_published(),
+            Source::Stamps(sequencer) => sequencer.reads_from(next).published(),
+        }
+    }
+}
