@@ -10,11 +10,12 @@ mod moving;
 use crate::runtime::{Cancelled, Task, TaskId, checkpoint, current_id};
 use crate::scheduler::wait::no_suspend::assert_may_wait;
 use crate::scheduler::worker::Worker;
+use crate::shim::real::{Mutex, MutexGuard};
 use crate::sync::{OneshotSender, WaitError, oneshot};
 use crate::task::outcome::{drop_all, drop_payload};
 use moving::Rests;
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// The address of an actor: a task that owns a state and runs messages on it, one after the other.
 ///
@@ -108,13 +109,9 @@ pub enum CallError {
 }
 
 impl<S> Mailbox<S> {
-    fn post(&self) -> MutexGuard<'_, Post<S>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Closes the mailbox and drops the messages in it.
     fn close(&self) {
-        let mut post = self.post();
+        let mut post = self.state.lock();
         post.open = false;
         let left = std::mem::take(&mut post.messages);
         post.owner = None;
@@ -207,7 +204,7 @@ impl<S> TaskActor<S> {
     where
         F: FnOnce(&mut S) + Send + 'static,
     {
-        let mut post = self.mailbox.post();
+        let mut post = self.mailbox.state.lock();
         if !post.open {
             drop(post);
             return Err(ActorEnded(message));
@@ -251,7 +248,7 @@ impl<S> TaskActor<S> {
             return Err(CallError::Cancelled(Cancelled::here()));
         }
         let me = current_id();
-        if me.is_some() && self.mailbox.post().owner == me {
+        if me.is_some() && self.mailbox.state.lock().owner == me {
             return Err(CallError::OwnCall);
         }
         let (reply, mut answer) = oneshot();
@@ -290,13 +287,13 @@ impl<S> TaskActor<S> {
     /// # });
     /// ```
     pub fn stop(&self) {
-        stop(&self.mailbox, self.mailbox.post());
+        stop(&self.mailbox, self.mailbox.state.lock());
     }
 
     /// Returns whether the actor takes no more messages. Does not suspend. Costs a lock
     /// acquisition.
     pub fn is_stopped(&self) -> bool {
-        !self.mailbox.post().open
+        !self.mailbox.state.lock().open
     }
 }
 
@@ -310,7 +307,7 @@ impl<S> ActorBody<S> {
     /// If a message panics. If called outside a task.
     pub fn run(mut self) -> S {
         let me = current_id().expect("cygnet: ActorBody::run was called outside a task");
-        self.inlet.0.post().owner = Some(me);
+        self.inlet.0.state.lock().owner = Some(me);
         // If a message panics, the fields are dropped in their order.
         while let Some(message) = self.inlet.next() {
             message(&mut self.state);
@@ -327,7 +324,7 @@ impl<S> Inlet<S> {
         // Checked between two messages, so that a message which only computes need not check.
         let mut cancelled = checkpoint().is_err();
         loop {
-            let mut post = self.0.post();
+            let mut post = self.0.state.lock();
             if cancelled {
                 post.waits = None;
                 return None;
@@ -354,14 +351,14 @@ impl<S> Drop for Inlet<S> {
 
 impl<S> Clone for TaskActor<S> {
     fn clone(&self) -> TaskActor<S> {
-        self.mailbox.post().addresses += 1;
+        self.mailbox.state.lock().addresses += 1;
         TaskActor { mailbox: Arc::clone(&self.mailbox) }
     }
 }
 
 impl<S> Drop for TaskActor<S> {
     fn drop(&mut self) {
-        let mut post = self.mailbox.post();
+        let mut post = self.mailbox.state.lock();
         post.addresses -= 1;
         if post.addresses == 0 {
             stop(&self.mailbox, post);

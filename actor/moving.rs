@@ -104,7 +104,7 @@ struct Stop<S>(Arc<Mailbox<S>>);
 impl<S: Send + 'static> Body for Stop<S> {
     /// Drops no messages: a resting actor has none, and a step drops them when it sees the cancel.
     fn on_cancel(self: Box<Self>, _: Arc<Cause>) {
-        stop(&self.0, self.0.post());
+        stop(&self.0, self.0.state.lock());
     }
 
     fn on_cleanup(self: Box<Self>) {}
@@ -190,7 +190,7 @@ impl<S: Send + 'static> Step<S> {
 
     fn next(&mut self) -> Option<Message<S>> {
         if self.taken.is_empty() {
-            let mut post = self.mailbox.post();
+            let mut post = self.mailbox.state.lock();
             post.owner = current_id();
             mem::swap(&mut self.taken, &mut post.messages);
         }
@@ -199,7 +199,7 @@ impl<S: Send + 'static> Step<S> {
 
     /// Puts the remaining messages back into the mailbox.
     fn put_back(&mut self) -> MutexGuard<'_, Post<S>> {
-        let mut post = self.mailbox.post();
+        let mut post = self.mailbox.state.lock();
         post.owner = None;
         if !self.taken.is_empty() {
             self.taken.append(&mut post.messages);

@@ -115,7 +115,6 @@ use crate::task::cause::{Cause, Reason};
 use crate::task::outcome::{Payload, Unwound, drop_payload, first_of, quietly};
 use crossbeam_utils::CachePadded;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::sync::PoisonError;
 
 /// The default number of items in flight for each worker.
 const FOR_EACH_WORKER: usize = 4;
@@ -312,7 +311,7 @@ where
     /// Takes an item from the source, and carries it on.
     fn take(self) {
         let run = self.run;
-        let place = || run.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = || run.source.lock();
         let mut supply = place().take().expect("the source is in one place of the board");
         // Caught here, as an unwinding must not drop the iterator.
         let next = catch_unwind(AssertUnwindSafe(|| supply.items.next()));
@@ -335,7 +334,7 @@ where
     }
 
     fn stop(self, why: Stop<E>) {
-        let mut stop = self.run.stop.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stop = self.run.stop.lock();
         if stop.is_none() {
             *stop = Some(why);
             drop(stop);
@@ -442,12 +441,12 @@ where
     // leak.
     let left = run.first.clear();
     let Run { first, source, in_flight, stop, .. } = run;
-    let supply = source.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let supply = source.into_inner();
     let is_exhausted = supply.as_ref().is_some_and(|supply| supply.is_exhausted);
     let is_through = is_exhausted && in_flight.load(Ordering::Relaxed) == 0;
     let dropped = [quietly(|| drop(first)), quietly(|| drop(supply))];
     let panics = [steps.err(), left].into_iter().chain(dropped).flatten();
-    match stop.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    match stop.into_inner() {
         Some(Stop::Failed(error)) => {
             panics.for_each(drop_payload);
             Err(TaskError::Failed(error))

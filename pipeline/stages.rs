@@ -14,7 +14,6 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::PoisonError;
 
 /// A source and the stages behind it, for a [`Pipeline`](crate::Pipeline) with error type `E`. Only
 /// this library implements the trait.
@@ -194,7 +193,7 @@ struct Door<F, Q> {
 impl<T, F, N, Q> SingleStep<T, F, N, Q> {
     fn door(&self) -> MutexGuard<'_, Door<F, Q>> {
         // No code that can panic runs under the lock.
-        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+        self.door.lock()
     }
 }
 
@@ -245,7 +244,7 @@ where
 
     fn clear(&mut self) -> Option<Payload> {
         let step = &mut ***self;
-        let door = step.door.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let door = step.door.get_mut();
         let (f, queue) = (door.f.take(), take(&mut door.queue));
         let panics = [drop_all(queue.into_items()), quietly(|| drop(f)), step.next.clear()];
         first_of(panics.into_iter().flatten())

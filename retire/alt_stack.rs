@@ -1,7 +1,7 @@
 //! Alternate signal stacks: a signal handler runs on one when the current stack has overflowed.
 
+use crate::shim::real::{Mutex, MutexGuard};
 use std::marker::PhantomData;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{io, ptr};
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -68,7 +68,7 @@ impl Drop for AltStack {
 }
 
 fn spares() -> MutexGuard<'static, Vec<MmapRaw>> {
-    SPARES.lock().unwrap_or_else(PoisonError::into_inner)
+    SPARES.lock()
 }
 
 /// Maps a stack and installs its guard.

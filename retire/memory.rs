@@ -2,7 +2,6 @@
 //! guards.
 
 use std::collections::BTreeSet;
-use std::sync::PoisonError;
 use std::{array, fs, ptr};
 
 use crate::shim::{Fault, Mutex, MutexGuard, fault, is_simulated};
@@ -225,14 +224,14 @@ impl StackMemory {
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         // The ledger is consistent at each point where a panic can occur, so poisoning does not
         // matter.
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ledger.lock()
     }
 }
 
 impl Drop for StackMemory {
     fn drop(&mut self) {
         if self.guard == GuardKind::Marker {
-            let ledger = self.ledger.get_mut().unwrap_or_else(PoisonError::into_inner);
+            let ledger = self.ledger.get_mut();
             spare_slab::keep(ledger.shelves[StackClass::DEFAULT.index()].slabs.drain(..).flatten());
         }
     }

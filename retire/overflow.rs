@@ -19,10 +19,11 @@
 //!   Otherwise it stays and passes every fault on. It is not installed a second time, which would
 //!   close the chain into a loop.
 
+use crate::shim::real::Mutex;
 use std::ops::Range;
 use std::panic::Location;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::{io, mem, ptr};
 
 pub(crate) use super::alt_stack::AltStack;
@@ -82,7 +83,7 @@ pub(crate) struct Reporter(());
 ///
 /// All users in a process share one `describe`, a function of this library.
 pub(crate) fn install(describe: Describe) -> io::Result<Reporter> {
-    let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut users = USERS.lock();
     DESCRIBE.get_or_init(|| describe);
     // Release: a handler that sees this sees the function, too.
     REPORTS.store(true, Ordering::Release);
@@ -97,7 +98,7 @@ pub(crate) fn install(describe: Describe) -> io::Result<Reporter> {
 
 impl Drop for Reporter {
     fn drop(&mut self) {
-        let mut users = USERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut users = USERS.lock();
         users.count -= 1;
         if users.count > 0 {
             return;

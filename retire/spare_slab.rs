@@ -8,7 +8,7 @@
 
 use super::slab::Slab;
 use super::stack::StackClass;
-use std::sync::{Mutex, PoisonError};
+use crate::shim::real::Mutex;
 
 /// A slab with more guards is not kept. A slot gets its guard at its first use, so the guards count
 /// the stacks that have ever been used.
@@ -22,7 +22,7 @@ pub(super) fn take(class: StackClass) -> Option<Slab> {
     if class != StackClass::DEFAULT {
         return None;
     }
-    SPARE.lock().unwrap_or_else(PoisonError::into_inner).take()
+    SPARE.lock().take()
 }
 
 /// Keeps one of the slabs of a runtime that has ended, unless there is a spare slab already.
@@ -31,7 +31,7 @@ pub(super) fn take(class: StackClass) -> Option<Slab> {
 pub(super) fn keep(slabs: impl Iterator<Item = Slab>) {
     let mut left = Vec::new();
     {
-        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = SPARE.lock();
         for slab in slabs {
             if spare.is_none() && slab.is_idle() && slab.guards() <= FEW {
                 *spare = Some(slab);

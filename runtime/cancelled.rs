@@ -5,10 +5,10 @@ use crate::runtime::errors::Cancelled;
 use crate::scheduler::cancel::hook::Body;
 use crate::scheduler::life::complete::wake_future;
 use crate::scheduler::wait::watching::Watching;
-use crate::shim::{Mutex, MutexGuard};
+use crate::shim::Mutex;
 use crate::task::cause::Cause;
 use std::pin::Pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 /// The future of [`CancelHandle::cancelled_async`].
@@ -33,13 +33,9 @@ enum State {
 }
 
 impl Told {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records the outcome, and wakes the waiter if there is one.
     fn tell(&self, cause: Option<Arc<Cause>>) {
-        let mut state = self.lock();
+        let mut state = self.0.lock();
         let before = std::mem::replace(&mut *state, State::Over(cause));
         drop(state);
         if let State::Waits(Some(waker)) = before {
@@ -83,7 +79,7 @@ impl Future for CancelledFuture {
             // order of the fields.
             (told, unsafe { handle.watch(tell) })
         });
-        let mut state = told.lock();
+        let mut state = told.0.lock();
         let (before, over) = match &mut *state {
             State::Waits(before) => (before.replace(waker), None),
             State::Over(cause) => (Some(waker), Some(cause.clone())),
@@ -102,7 +98,7 @@ impl Drop for CancelledFuture {
         // The waker must not be called any more, not even by a hook that is already running.
         let Some((told, watching)) = self.watching.take() else { return };
         drop(watching);
-        let waker = match &mut *told.lock() {
+        let waker = match &mut *told.0.lock() {
             State::Waits(waker) => waker.take(),
             State::Over(_) => None,
         };

@@ -30,15 +30,16 @@
 pub(crate) use super::unsimulated::*;
 pub(crate) use loom::cell::Cell;
 pub(crate) use loom::hint::spin_loop;
-pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 pub(crate) use std::sync::Arc;
 pub(crate) use std::thread::panicking;
 pub(crate) use std::thread_local;
 
+super::locks::locks!([] loom::sync);
+
 pub(crate) mod unmodelled {
     //! Threads and locks that models leave out: here, too, the types of `std`. In a simulation they
     //! are simulated.
-    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+    pub(crate) use crate::shim::real::{Condvar, Mutex};
     pub(crate) use std::thread;
 }
 

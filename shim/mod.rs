@@ -58,10 +58,12 @@ mod face;
 mod face;
 
 pub(crate) mod asymmetric;
+mod locks;
 mod stderr;
 #[cfg(any(loom, not(feature = "sim")))]
 mod unsimulated;
 
+pub(crate) use locks::real;
 pub(crate) use stderr::{abort_with, say};
 
 use std::time::Duration;

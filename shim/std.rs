@@ -1,16 +1,17 @@
 //! The face of normal builds: the types of `std` and the services of the operating system.
 
+pub(crate) use super::real::{Condvar, Mutex, MutexGuard};
 pub(crate) use super::unsimulated::*;
 pub(crate) use std::cell::Cell;
 pub(crate) use std::hint::spin_loop;
-pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+pub(crate) use std::sync::Arc;
 pub(crate) use std::thread::{self, panicking};
 pub(crate) use std::thread_local;
 
 pub(crate) mod unmodelled {
     //! Threads and locks that loom's models leave out: the types of `std` under loom, too. In a
     //! simulation they are simulated.
-    pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
+    pub(crate) use crate::shim::real::{Condvar, Mutex};
     pub(crate) use std::thread;
 }
 

@@ -51,7 +51,7 @@ impl Guard {
     #[cold]
     #[inline(never)]
     fn with_place_kept(mut self) -> Guard {
-        let mut state = self.node.lock();
+        let mut state = self.node.state.lock();
         self.number = state.places.last_key_value().map_or(1, |(last, _)| last + 1);
         state.places.insert(self.number, Origin::new(self.place, crate::current_id()));
         drop(state);
@@ -61,7 +61,7 @@ impl Guard {
     #[cold]
     #[inline(never)]
     fn forget_place(&self) {
-        self.node.lock().places.remove(&self.number);
+        self.node.state.lock().places.remove(&self.number);
     }
 }
 

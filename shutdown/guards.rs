@@ -49,7 +49,7 @@ impl GuardReport {
 pub(super) fn visit(node: &NodeRef, mut f: impl FnMut(&Node, &mut State)) {
     let mut todo = vec![node.clone()];
     while let Some(node) = todo.pop() {
-        let mut state = node.lock();
+        let mut state = node.state.lock();
         f(&node, &mut state);
         todo.extend(state.children.iter().map(|child| NodeRef::clone(child)));
     }

@@ -148,7 +148,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 }
 
 fn set_work(swansong: &Swansong, cancel: CancelHandle, origin: Option<Origin>) {
-    let mut state = swansong.node.lock();
+    let mut state = swansong.node.state.lock();
     // A shutdown that is out of time has set `over` before this, or finds the work later.
     let over = state.over.clone().map(|over| (over, cancel.clone()));
     state.work = Some(Box::new(Work { cancel, origin }));

@@ -74,10 +74,10 @@ use super::word::{Arrival, CHILD, GUARD, Step, Word};
 use super::work::{TimeOver, Work};
 use crate::scheduler::wait::waiters::WaitList;
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::shim::{Cell, Mutex, MutexGuard};
+use crate::shim::{Cell, Mutex};
 use std::collections::BTreeMap;
 use std::mem::{ManuallyDrop, forget};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 pub(super) struct Node {
     /// Set after the word says so; interrupts read only this.
@@ -95,7 +95,7 @@ pub(super) struct Node {
     handles: AtomicUsize,
     /// One for all handles together, and one for each completion.
     holders: AtomicUsize,
-    state: Mutex<State>,
+    pub(super) state: Mutex<State>,
     /// The node's index in the parent's list, guarded by the parent's lock.
     index: Cell<usize>,
     /// The next node that the stop visits. Owned by the thread that has stopped this node.
@@ -133,10 +133,10 @@ impl Node {
             parent.word.ask_for_visit();
         }
         let child = Node::make(Some(parent.clone()), parent.reports);
-        let mut state = parent.lock();
+        let mut state = parent.state.lock();
         if state.over.is_some() {
             // No other thread knows the child yet, so its lock is free.
-            child.lock().over.clone_from(&state.over);
+            child.state.lock().over.clone_from(&state.over);
         }
         state.insert(&child);
         // If the parent was stopped already, either the stop finds the child in the list, or this
@@ -191,10 +191,6 @@ impl Node {
     pub(super) fn touch_cells(&self) {
         self.index.get();
         self.todo.take();
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether the node is stopped or has ended. One load.
@@ -307,7 +303,7 @@ impl Node {
         // If the last holder and the last child go at once, this lock orders the two threads, so
         // one of them sees that the other has gone.
         // MUTANT(shutdown.holder.look): false
-        if this.word.look().wants_visit() && !this.lock().children.is_empty() {
+        if this.word.look().wants_visit() && !this.state.lock().children.is_empty() {
             return;
         }
         if let Some(step) = this.orphan() {
@@ -431,7 +427,7 @@ fn collect(node: &NodeRef) -> Option<Step> {
 /// parent is an orphan now.
 fn remove_from_parent(node: &NodeRef) -> Option<Step> {
     let parent = node.parent.as_ref()?;
-    let mut state = parent.lock();
+    let mut state = parent.state.lock();
     state.remove(node);
     // If the last holder goes at the same time, the lock orders the two threads: see
     // `release_holder`.

@@ -36,7 +36,7 @@ pub(super) fn stop(node: &NodeRef) {
 /// Visits a node that has just been stopped.
 fn spread(node: &NodeRef, todo: &mut Option<NodeRef>) {
     if let Some(slots) = &node.slots {
-        let mut state = node.lock();
+        let mut state = node.state.lock();
         state.folded = true;
         let sum = slots.freeze();
         // Negative if guards that were made in the word have been dropped in a slot.
@@ -51,7 +51,7 @@ fn spread(node: &NodeRef, todo: &mut Option<NodeRef>) {
     notify_stopped(node);
     let (mut left, mut at) = (0, usize::MAX);
     while at > 0 {
-        let state = node.lock();
+        let state = node.state.lock();
         let end = at.min(state.children.len());
         at = end.saturating_sub(BATCH);
         for child in state.children[at..end].iter().rev() {
@@ -103,7 +103,7 @@ fn wake_all(node: &Node, list: impl Fn(&mut State) -> Option<&mut WaitList>) {
     }
     loop {
         let (mut wakes, mut batch) = (Wakes::default(), BATCH);
-        let mut state = node.lock();
+        let mut state = node.state.lock();
         if let Some(list) = list(&mut state) {
             while batch > 0
                 && let Some(wake) = list.grant_first(0)

@@ -38,7 +38,7 @@ impl<const WHICH: bool> Waitable for Event<WHICH> {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock()
+        self.0.state.lock()
     }
 
     fn waiters(state: &mut State) -> &mut WaitList {

@@ -186,7 +186,7 @@ impl Shutdown {
             .filter(|(_, late)| !late.is_empty() || !swansong.state().is_complete());
         // A shutdown records this before it cancels, and so before its cancels can complete the
         // node.
-        let earlier = swansong.node.lock().over.clone();
+        let earlier = swansong.node.state.lock().over.clone();
         let mut shutdown = Shutdown { swansong, start, over: None, cancelled: 0, earlier };
         if let Some((when, late)) = late {
             shutdown.cancel(when, late, place);

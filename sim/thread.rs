@@ -4,7 +4,7 @@
 use crate::shim::{Condvar, Mutex, panicking};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 pub use crate::shim::thread::{
     JoinHandle, Thread, ThreadId, current, park, park_timeout, sleep, spawn, yield_now,
@@ -22,9 +22,9 @@ where
     let scope = Scope { running: Arc::default(), scope: PhantomData, env: PhantomData };
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     let (count, ended) = &*scope.running;
-    let mut threads = count.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut threads = count.lock();
     while threads.run > 0 {
-        threads = ended.wait(threads).unwrap_or_else(PoisonError::into_inner);
+        threads = ended.wait(threads);
     }
     let result = result.unwrap_or_else(|payload| resume_unwind(payload));
     assert!(threads.panicked == 0, "a scoped thread panicked");
@@ -49,14 +49,14 @@ struct Member {
 
 impl Member {
     fn new(running: &Running) -> Member {
-        running.0.lock().unwrap_or_else(PoisonError::into_inner).run += 1;
+        running.0.lock().run += 1;
         Member { running: Arc::clone(running), panicked: false }
     }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
-        let mut threads = self.running.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = self.running.0.lock();
         threads.run -= 1;
         // The drop of the thread's result may have panicked.
         threads.panicked += usize::from(self.panicked || panicking());
@@ -85,7 +85,7 @@ impl<'scope> Scope<'scope, '_> {
         let body = move || {
             let outcome = catch_unwind(AssertUnwindSafe(f));
             member.panicked = outcome.is_err();
-            *to.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+            *to.lock() = Some(outcome);
             // The result may borrow from outside the scope, so it goes before the member reports
             // the end.
             drop(to);
@@ -116,10 +116,10 @@ impl<T> ScopedJoinHandle<'_, T> {
     #[track_caller]
     pub fn join(self) -> std::thread::Result<T> {
         self.thread.join()?;
-        let mut result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut result = self.result.lock();
         let result = result.take().expect("the thread has stored its result");
         if result.is_err() {
-            self.running.0.lock().unwrap_or_else(PoisonError::into_inner).panicked -= 1;
+            self.running.0.lock().panicked -= 1;
         }
         result
     }

@@ -2,9 +2,10 @@
 //! has to report it.
 
 use crate::scheduler::simulation::Progress;
+use crate::shim::real::Mutex;
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,7 @@ impl Watchdog {
                 if now != before {
                     (before, since) = (now, Instant::now());
                 } else if since.elapsed() >= PATIENCE {
-                    bark(&watched, &of.lock().unwrap_or_else(PoisonError::into_inner));
+                    bark(&watched, &of.lock());
                 }
             }
         };
@@ -45,7 +46,7 @@ impl Watchdog {
 
     /// Tells the watchdog that a run begins, by this seed.
     pub(super) fn begin(&self, seed: String) {
-        *self.seed.lock().unwrap_or_else(PoisonError::into_inner) = seed;
+        *self.seed.lock() = seed;
     }
 }
 

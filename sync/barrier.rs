@@ -6,7 +6,6 @@ use super::future::future;
 use crate::scheduler::wait::waiters::{WaitFuture, WaitList, WaitNode, Waitable, Wakes, enter};
 use crate::shim::{Mutex, MutexGuard, const_fn};
 use std::panic::Location;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// A reusable barrier, at which a fixed number of callers wait for each other.
@@ -104,7 +103,7 @@ impl Waitable for Barrier {
     }
 
     fn state(&self) -> MutexGuard<'_, WaitList> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn waiters(state: &mut WaitList) -> &mut WaitList {

@@ -13,7 +13,6 @@ use std::future::poll_fn;
 use std::mem;
 use std::panic::Location;
 use std::pin::pin;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// A condition variable, for use with a [`Mutex`](super::Mutex).
@@ -212,7 +211,7 @@ impl Waitable for Condvar {
     }
 
     fn state(&self) -> Lock<'_, Turns> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn waiters(turns: &mut Turns) -> &mut WaitList {

@@ -25,7 +25,6 @@ use crate::shim::time::Instant;
 use crate::shim::{Mutex, MutexGuard, const_fn};
 use crate::task::words::tree::NOBODY;
 use std::marker::PhantomData;
-use std::sync::PoisonError;
 
 pub(super) const QUEUED: usize = 1;
 pub(super) const STRICT: usize = 2;
@@ -309,7 +308,7 @@ impl<K: Kind> Waitable for Counted<K> {
     }
 
     fn state(&self) -> MutexGuard<'_, WaitList> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn waiters(state: &mut WaitList) -> &mut WaitList {

@@ -10,7 +10,6 @@ use crate::scheduler::wait::waiters::{
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::{Mutex, MutexGuard, const_fn};
 use std::panic::Location;
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 /// The state of an event, which is also the answer to its waiters.
@@ -193,7 +192,7 @@ impl Waitable for Event {
     }
 
     fn state(&self) -> MutexGuard<'_, Turns> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn waiters(turns: &mut Turns) -> &mut WaitList {

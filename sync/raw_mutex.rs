@@ -80,7 +80,6 @@ use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::shim::{Bug, Mutex, MutexGuard, const_fn, has, may_spin, spin_loop};
 use crate::task::words::tree::NOBODY;
-use std::sync::PoisonError;
 
 const FREE: u64 = 0;
 const QUEUED: u64 = 1;
@@ -350,7 +349,7 @@ impl Waitable for RawMutex {
     }
 
     fn state(&self) -> MutexGuard<'_, WaitList> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn waiters(state: &mut WaitList) -> &mut WaitList {

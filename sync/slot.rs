@@ -27,7 +27,6 @@ use crate::scheduler::wait::waiters::{
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::{Mutex, MutexGuard};
 use std::panic::Location;
-use std::sync::PoisonError;
 use std::time::Instant;
 
 /// The only answer: look again.
@@ -49,7 +48,7 @@ impl<S> AsMut<Turns> for State<S> {
 pub(crate) struct Slot<S> {
     /// How many values have been sent.
     sent: AtomicU64,
-    state: Mutex<State<S>>,
+    pub(super) state: Mutex<State<S>>,
 }
 
 impl<S> Slot<S> {
@@ -57,10 +56,6 @@ impl<S> Slot<S> {
     pub(super) fn new(content: S, sent: u64) -> Slot<S> {
         let state = State { content, senders: 1, receivers: 1, turns: Turns::new() };
         Slot { sent: AtomicU64::new(sent), state: Mutex::new(state) }
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, State<S>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns how many values have been sent. Without the lock, there may be more by now. The
@@ -84,12 +79,12 @@ impl<S> Slot<S> {
     }
 
     pub(super) fn add_sender(&self) {
-        self.lock().senders += 1;
+        self.state.lock().senders += 1;
     }
 
     /// Removes a sender. The last one ends all waits.
     pub(super) fn drop_sender(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.senders -= 1;
         if state.senders == 0 {
             self.call_all(state);
@@ -97,17 +92,17 @@ impl<S> Slot<S> {
     }
 
     pub(super) fn receivers(&self) -> usize {
-        self.lock().receivers
+        self.state.lock().receivers
     }
 
     /// Returns whether all senders are gone.
     pub(super) fn is_closed(&self) -> bool {
-        self.lock().senders == 0
+        self.state.lock().senders == 0
     }
 
     /// Returns the places in the code where callers wait.
     pub(super) fn places(&self) -> Vec<String> {
-        self.lock().turns.waiters.places()
+        self.state.lock().turns.waiters.places()
     }
 }
 
@@ -190,7 +185,7 @@ impl<S> Waitable for Looking<'_, S> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<S>> {
-        self.slot.lock()
+        self.slot.state.lock()
     }
 
     fn waiters(state: &mut State<S>) -> &mut WaitList {

@@ -70,11 +70,11 @@ use super::barrier::SequenceBarrier;
 use super::raw_barrier::Watcher;
 use super::raw_group::{arm, minimum};
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Wakes};
+use crate::shim::Mutex;
 use crate::shim::atomic::{AtomicU64, Ordering};
-use crate::shim::{Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;
 use std::ops::Range;
-use std::sync::{OnceLock, PoisonError, Weak};
+use std::sync::{OnceLock, Weak};
 
 const QUEUED: u64 = 1;
 const ENDED: u64 = 2;
@@ -121,7 +121,7 @@ pub(super) struct Claims<S: Sequence> {
     readers: OnceLock<Box<[SequenceBarrier<S>]>>,
     /// The token of a waiter is its count. A grant replaces the token by the first claimed index,
     /// and its answer is the count claimed.
-    waiters: Mutex<WaitList>,
+    pub(super) waiters: Mutex<WaitList>,
 }
 
 impl<S: Sequence> Claims<S> {
@@ -228,7 +228,7 @@ impl<S: Sequence> Claims<S> {
     pub(super) fn has_room(&self) -> bool {
         let word = self.word.load(Ordering::Acquire);
         let next = word / ONE;
-        let queued = || word & QUEUED != 0 && !self.lock().is_empty();
+        let queued = || word & QUEUED != 0 && !self.waiters.lock().is_empty();
         word & ENDED == 0 && self.look_for_limit(next) > next && !queued()
     }
 
@@ -242,7 +242,7 @@ impl<S: Sequence> Claims<S> {
             return None;
         }
         // Under the lock, QUEUED means that producers wait, and not that one is just entering.
-        let _waiters = self.lock();
+        let _waiters = self.waiters.lock();
         self.try_claim(count)
     }
 
@@ -335,7 +335,7 @@ impl<S: Sequence> Claims<S> {
 
     /// Refuses later claims, and tells the waiting producers.
     pub(super) fn end(&self, wakes: &mut Wakes) {
-        let mut waiters = self.lock();
+        let mut waiters = self.waiters.lock();
         // MUTANT(claims.end): split
         self.word.fetch_or(ENDED, Ordering::AcqRel);
         waiters.grant_all(CLOSED, wakes);
@@ -354,10 +354,6 @@ impl<S: Sequence> Claims<S> {
             // MUTANT(claims.open): split
             self.word.fetch_and(!QUEUED, Ordering::AcqRel);
         }
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, WaitList> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -352,8 +352,8 @@ debug! {
         next: this.raw.claims.number(this.raw.claims.next()),
         last_published: this.last_published(),
         closed: this.is_closed(),
-        waiting_for_room: this.raw.claims.lock().places(),
-        waiting_to_read: this.raw.stamps.lock().waiters.places(),
+        waiting_for_room: this.raw.claims.waiters.lock().places(),
+        waiting_to_read: this.raw.stamps.reading.lock().waiters.places(),
     }
 }
 

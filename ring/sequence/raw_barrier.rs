@@ -42,7 +42,7 @@ use crate::shim::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 use crate::shim::{Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;
 use std::marker::PhantomData;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 pub(super) struct RawBarrier<S> {
     published: CachePadded<AtomicU64>,
@@ -279,7 +279,7 @@ impl<S: Sequence> Waitable for RawBarrier<S> {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn waiters(state: &mut State) -> &mut WaitList {

@@ -26,7 +26,7 @@ use super::raw_barrier::{End, Fences, Watcher};
 use super::spinning::Learned;
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
 use crate::shim::{Mutex, MutexGuard};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 pub(super) struct RawGroup<S: Sequence> {
     pub(super) members: Box<[SequenceBarrier<S>]>,
@@ -110,7 +110,7 @@ impl<S: Sequence> Waitable for RawGroup<S> {
     }
 
     fn state(&self) -> MutexGuard<'_, WaitList> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiters.lock()
     }
 
     fn waiters(state: &mut WaitList) -> &mut WaitList {

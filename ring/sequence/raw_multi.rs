@@ -122,7 +122,7 @@ impl<S: Sequence> RawMulti<S> {
     #[inline(never)]
     fn tell(&self) {
         let mut wakes = Wakes::default();
-        let mut reading = self.stamps.lock();
+        let mut reading = self.stamps.reading.lock();
         self.stamps.settle(&mut reading, None, &mut wakes, || self.claims.next());
         drop(reading);
         wakes.deliver();
@@ -130,7 +130,7 @@ impl<S: Sequence> RawMulti<S> {
 
     fn grant_room(&self) {
         let mut wakes = Wakes::default();
-        let mut waiters = self.claims.lock();
+        let mut waiters = self.claims.waiters.lock();
         self.claims.grant(&mut waiters, &self.watcher, &mut wakes);
         drop(waiters);
         wakes.deliver();
@@ -243,7 +243,7 @@ impl<S: Sequence> Waitable for Room<'_, S> {
     }
 
     fn state(&self) -> MutexGuard<'_, WaitList> {
-        self.0.claims.lock()
+        self.0.claims.waiters.lock()
     }
 
     fn waiters(waiters: &mut WaitList) -> &mut WaitList {
@@ -275,7 +275,7 @@ impl<S: Sequence> Waitable for Reads<'_, S> {
     }
 
     fn state(&self) -> MutexGuard<'_, Reading> {
-        self.0.stamps.lock()
+        self.0.stamps.reading.lock()
     }
 
     fn waiters(reading: &mut Reading) -> &mut WaitList {

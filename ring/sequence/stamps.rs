@@ -43,12 +43,11 @@ use super::awaited::{CLOSED, PUBLISHED};
 use super::raw_barrier::Fences;
 use super::strategy::WaitStrategy;
 use crate::scheduler::wait::waiters::{WaitList, Wakes};
+use crate::shim::Mutex;
 use crate::shim::asymmetric::prepare;
 use crate::shim::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::shim::{Mutex, MutexGuard};
 use crossbeam_utils::CachePadded;
 use std::ops::Range;
-use std::sync::PoisonError;
 
 /// The value of `gap` while no reader waits.
 const NONE: u64 = u64::MAX;
@@ -58,7 +57,7 @@ pub(super) struct Stamps {
     /// Twice the index plus one, plus [`SKIPPED`] if the index was skipped. 0 before the first.
     stamps: Box<[AtomicU64]>,
     watched: CachePadded<Watched>,
-    reading: Mutex<Reading>,
+    pub(super) reading: Mutex<Reading>,
     fences: Fences,
 }
 
@@ -235,9 +234,5 @@ impl Stamps {
     fn is_closed(&self) -> bool {
         // MUTANT(stamps.closed): relaxed
         self.watched.closed.load(Ordering::Acquire)
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, Reading> {
-        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

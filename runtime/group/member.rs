@@ -7,13 +7,14 @@ use crate::runtime::payload::PanicPayload;
 use crate::scheduler::cancel::reason::cause_of;
 use crate::scheduler::cancel::{cancel_node, is_cancelled};
 use crate::scheduler::life::live_node::LiveNode;
+use crate::shim::real::Mutex;
 use crate::task::cause::{Cause, Reason};
 use crate::task::outcome::Failure;
 use crate::task::words::tree::Verdict;
 use std::any::Any;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A type that the closure of a member of a [`TaskGroup`](crate::TaskGroup) may return: nothing, a
 /// `Result` without a value, or the type of a closure that never returns.
@@ -89,13 +90,13 @@ impl<E> Shared<E> {
 
     /// Takes the failure out.
     pub(super) fn take(&self) -> Option<Kept<E>> {
-        self.first.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.first.lock().take()
     }
 
     /// Keeps the first failure, or the first that is not a mere consequence of a cancel. Returns
     /// `false` if `failure` is not the one kept.
     pub(super) fn keep(&self, failure: Kept<E>) -> bool {
-        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.first.lock();
         let keeps =
             first.as_ref().is_none_or(|first| first.is_consequence && !failure.is_consequence);
         // Destructors of the user may run, so not under the lock.

@@ -1,10 +1,10 @@
 //! A job: a closure that a pool thread runs while its owner waits.
 
+use crate::shim::real::Mutex;
 use crate::task::outcome::{Payload, quietly};
 use crate::task::words::join::{Finished, JoinWord, Waiter};
 use crate::task::words::tree::Node;
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
 
 type Closure<'a> = Box<dyn FnOnce() + Send + 'a>;
 
@@ -34,14 +34,14 @@ impl<'a> Job<'a> {
 
     /// Runs the closure and keeps its panic.
     pub(super) fn run(&self) {
-        let closure = self.closure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let closure = self.closure.lock().take();
         let panic = closure.and_then(quietly);
-        *self.panic.lock().unwrap_or_else(PoisonError::into_inner) = panic;
+        *self.panic.lock() = panic;
     }
 
     /// What the closure's panic carried, if it panicked. For the owner, after the end.
     pub(crate) fn into_panic(self) -> Option<Payload> {
-        self.panic.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.panic.into_inner()
     }
 }
 

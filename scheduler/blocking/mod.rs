@@ -61,7 +61,7 @@ pub(crate) use cores::Cores;
 pub(crate) use job::Job;
 
 use crate::shim::unmodelled::thread::{self, JoinHandle};
-use crate::shim::unmodelled::{Condvar, Mutex, MutexGuard};
+use crate::shim::unmodelled::{Condvar, Mutex};
 use crate::shim::{Fault, fault, thread_local};
 use crate::task::words::join::Waiter;
 use crate::task::words::tree::{Node, Verdict};
@@ -70,7 +70,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::mem;
 use std::ptr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The settings of a pool.
@@ -186,13 +186,13 @@ impl BlockingPool {
     /// back.
     pub(crate) unsafe fn submit(&self, job: &Job<'_>) -> Option<Ticket> {
         let pool = &self.0;
-        let mut state = pool.lock();
+        let mut state = pool.state.lock();
         debug_assert!(!state.closed, "a task has outlived its runtime");
         let spare = state.idle > state.queue.len();
         if !spare && !pool.start_thread(&mut state) && state.threads.is_empty() {
             drop(state);
             job.run();
-            let mut state = pool.lock();
+            let mut state = pool.state.lock();
             state.done += 1;
             state.in_place += 1;
             return None;
@@ -212,11 +212,11 @@ impl BlockingPool {
     /// Takes a job out of the queue. Returns `false` if a thread has taken the job: then the caller
     /// must wait for its end.
     pub(crate) fn take_back(&self, ticket: Ticket) -> bool {
-        self.0.lock().queue.remove(&ticket).is_some()
+        self.0.state.lock().queue.remove(&ticket).is_some()
     }
 
     pub(crate) fn metrics(&self) -> BlockingMetrics {
-        let state = self.0.lock();
+        let state = self.0.state.lock();
         BlockingMetrics {
             queued: state.queue.len(),
             threads: state.threads.len(),
@@ -237,7 +237,7 @@ impl BlockingPool {
 
     /// Ends the threads and joins them. No task of the runtime may be left.
     pub(crate) fn close(&self) {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         debug_assert!(state.queue.is_empty(), "a runtime has ended before one of its jobs");
         state.closed = true;
         let threads = mem::take(&mut state.threads);
@@ -257,10 +257,6 @@ impl BlockingPool {
 }
 
 impl Pool {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Starts a thread unless the bound is reached, and returns whether one was started.
     // Under the lock: every thread that is counted exists.
     fn start_thread(self: &Arc<Pool>, state: &mut State) -> bool {
@@ -291,7 +287,7 @@ impl Pool {
             SERVED.set(Served { pool, node: sent.job().node });
             sent.job().run();
             SERVED.set(Served { pool, node: ptr::null() });
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.done += 1;
             state.idle += 1;
             drop(state);
@@ -303,7 +299,7 @@ impl Pool {
 
     /// Waits for a job. Returns `None` if the thread is to end. The calling thread is idle.
     fn next_job(self: &Arc<Pool>, number: u64) -> Option<Sent> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut late = false;
         loop {
             // MUTANT(blocking.leave.look): first if late { break; }
@@ -318,9 +314,7 @@ impl Pool {
             if late || state.closed {
                 break;
             }
-            let waited = self.news.wait_timeout(state, self.config.keep_alive);
-            let (woken, time) = waited.unwrap_or_else(PoisonError::into_inner);
-            (state, late) = (woken, time.timed_out());
+            (state, late) = self.news.wait_timeout(state, self.config.keep_alive);
         }
         state.idle -= 1;
         // The thread's own handle is missing if the pool has been closed.

@@ -41,7 +41,6 @@ use crate::task::cold::ColdData;
 use crate::task::record::Record;
 use crate::task::words::tree::{Node, NodeKind, Verdict};
 use std::ptr::{self, NonNull};
-use std::sync::PoisonError;
 
 /// The two callbacks of a hook. Both are foreign code.
 pub(crate) trait Body: Send {
@@ -98,20 +97,16 @@ impl Hook {
         unsafe { Arc::from_raw(place.as_ptr().cast()) }
     }
 
-    fn state(&self) -> crate::shim::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records that the node is cancelled, so that `on_cancel` will run.
     fn fire(&self, cause: std::sync::Arc<Cause>) {
-        if let State::Armed(_, fired) = &mut *self.state() {
+        if let State::Armed(_, fired) = &mut *self.state.lock() {
             *fired = Some(cause);
         }
     }
 
     /// Runs the body, unless another thread has taken it.
     fn run(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // MUTANT(hook.run.once): false
         if !matches!(*state, State::Armed(..)) {
             return;
@@ -127,7 +122,7 @@ impl Hook {
         };
         // The running task, if any, need not be the hook's own.
         call_foreign(run);
-        *self.state() = State::Over;
+        *self.state.lock() = State::Over;
         self.over.notify_all();
     }
 
@@ -141,9 +136,9 @@ impl Hook {
 
     /// Waits until the hook has returned, unless the calling thread runs it.
     fn wait(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         while matches!(*state, State::Runs(thread) if thread != this_thread()) {
-            state = self.over.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.over.wait(state);
         }
     }
 }

@@ -7,10 +7,9 @@
 
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::release::SharedRef;
+use crate::shim::Mutex;
 use crate::shim::atomic::Ordering;
-use crate::shim::{Mutex, MutexGuard};
 use crate::task::record::{Phase, Record};
-use std::sync::PoisonError;
 
 /// Refused calls after which a task counts as unresponsive.
 pub(crate) const MANY: u32 = 100;
@@ -22,20 +21,16 @@ const NAMED: usize = 64;
 pub(crate) struct Unresponsive(Mutex<Vec<SharedRef>>);
 
 impl Unresponsive {
-    fn entries(&self) -> MutexGuard<'_, Vec<SharedRef>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Calls `f` with each unresponsive task that has not ended.
     pub(crate) fn for_each(&self, mut f: impl FnMut(&Record)) {
-        let mut entries = self.entries();
+        let mut entries = self.0.lock();
         entries.retain(|task| task.phase() != Phase::Finished);
         entries.iter().for_each(|task| f(task));
     }
 
     /// Drops all entries, at the end of the runtime.
     pub(crate) fn clear(&self) {
-        self.entries().clear();
+        self.0.lock().clear();
     }
 }
 
@@ -49,7 +44,7 @@ pub(crate) fn count_refusal(worker: &Worker) {
     if before + 1 != MANY {
         return;
     }
-    let mut entries = worker.shared().unresponsive.entries();
+    let mut entries = worker.shared().unresponsive.0.lock();
     entries.retain(|task| task.phase() != Phase::Finished);
     if entries.len() < NAMED {
         entries.push(SharedRef::new(task));

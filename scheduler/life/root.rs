@@ -16,7 +16,6 @@ use crate::task::words::tree::{NOBODY, Node, NodeKind, Release};
 use crossbeam_utils::CachePadded;
 use std::mem::ManuallyDrop;
 use std::ptr;
-use std::sync::PoisonError;
 use std::time::Duration;
 
 /// The root of a runtime's tree.
@@ -112,7 +111,7 @@ impl Root {
 
     /// Ends the root: no task is left, and none will come.
     pub(crate) fn end(&self) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self.ended.lock();
         *ended = true;
         // Under the lock, since a waiter may free the root as soon as it has seen the flag.
         self.changed.notify_all();
@@ -120,21 +119,21 @@ impl Root {
 
     #[cfg(all(test, loom))]
     pub(crate) fn has_ended(&self) -> bool {
-        *self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.ended.lock()
     }
 
     /// Waits for the end. Returns `false` if `patience` ran out first.
     pub(crate) fn wait(&self, patience: Option<Duration>) -> bool {
         let start = now();
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = self.ended.lock();
         while !*ended {
             let Some(patience) = patience else {
-                ended = self.changed.wait(ended).unwrap_or_else(PoisonError::into_inner);
+                ended = self.changed.wait(ended);
                 continue;
             };
             let Some(left) = patience.checked_sub(now() - start) else { break };
             let woken = self.changed.wait_timeout(ended, left);
-            (ended, _) = woken.unwrap_or_else(PoisonError::into_inner);
+            (ended, _) = woken;
         }
         *ended
     }

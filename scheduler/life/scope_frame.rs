@@ -8,7 +8,6 @@ use crate::task::outcome::Payload;
 use crate::task::reference::TaskRef;
 use crate::task::words::tree::{Isolation, Node, NodeKind};
 use std::ptr::{self, NonNull};
-use std::sync::PoisonError;
 
 /// An open scope. Lives in the frame of the call that opened it, which does not return before the
 /// last child has ended.
@@ -92,7 +91,7 @@ impl ScopeFrame {
     /// Keeps the first panic, and gives a later one back.
     pub(crate) fn keep(&self, payload: Payload) -> Option<Payload> {
         self.panicked.store(true, Ordering::Relaxed);
-        let mut kept = self.panic.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.panic.lock();
         if kept.is_some() {
             return Some(payload);
         }
@@ -106,6 +105,6 @@ impl ScopeFrame {
         if !self.panicked.load(Ordering::Relaxed) {
             return None;
         }
-        self.panic.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.panic.lock().take()
     }
 }

@@ -91,13 +91,12 @@
 
 use crate::shim::asymmetric::{heavy, is_one_sided, light};
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use crate::shim::{Cell, Mutex, MutexGuard};
+use crate::shim::{Cell, Mutex};
 use crate::task::words::tree::Node;
 use crossbeam_utils::CachePadded;
 use std::marker::PhantomData;
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr::{self, NonNull};
-use std::sync::PoisonError;
 
 /// The element of a fork list, defined by the user of the list.
 ///
@@ -244,10 +243,6 @@ impl<F: Forked> ForkList<F> {
         NonNull::from(&self.owned.bottom)
     }
 
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.guarded.lock.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a fork. Returns `true` if the owner must serve requests.
     ///
     /// # Safety
@@ -295,7 +290,7 @@ impl<F: Forked> ForkList<F> {
     /// # Safety
     /// The contract of [`ForkList::pop`].
     pub(crate) unsafe fn settle(&self, fork: &F) -> bool {
-        let _lock = self.lock();
+        let _lock = self.guarded.lock.lock();
         let head = self.head();
         if head != NonNull::from(fork.link()) {
             // Undoes the lowering by a thief that went away without the fork.
@@ -360,7 +355,7 @@ impl<F: Forked> ForkList<F> {
     /// For the owner, which needs no barrier: it cannot race with itself, and the lock keeps
     /// thieves out.
     pub(crate) fn publish(&self, mut public: impl FnMut(NonNull<F>)) {
-        let _lock = self.lock();
+        let _lock = self.guarded.lock.lock();
         while let Some(oldest) = self.oldest_private() {
             self.set_head(oldest);
             public(oldest.cast());
@@ -369,7 +364,7 @@ impl<F: Forked> ForkList<F> {
 
     /// Takes out the fork list of the running coroutine. All its forks are public. Owner only.
     pub(crate) fn leave(&self) -> Left {
-        let _lock = self.lock();
+        let _lock = self.guarded.lock.lock();
         let newest = self.newest();
         if newest == self.bottom() {
             return None;
@@ -387,7 +382,7 @@ impl<F: Forked> ForkList<F> {
     /// For the owner. This fork list is clear, and the coroutine that left the forks runs again.
     pub(crate) unsafe fn come_back(&self, left: Left) {
         let Some((newest, oldest)) = left else { return };
-        let _lock = self.lock();
+        let _lock = self.guarded.lock.lock();
         // SAFETY: the fork is on the stack of the running coroutine, in a join that is open.
         unsafe { oldest.as_ref() }.set_older(self.bottom().as_ptr());
         self.owned.bottom.set_newer(oldest);
@@ -398,7 +393,7 @@ impl<F: Forked> ForkList<F> {
     /// Makes the oldest private fork public. For the owner, which needs no barrier, as in
     /// `publish`.
     pub(crate) fn give_oldest(&self, public: impl FnOnce(NonNull<F>)) -> bool {
-        let _lock = self.lock();
+        let _lock = self.guarded.lock.lock();
         let Some(oldest) = self.oldest_private() else { return false };
         // SAFETY: the fork is on our stack, in a frame older than the running one.
         if unsafe { oldest.cast::<F>().as_ref() }.node().is_null() {
@@ -418,7 +413,7 @@ impl<F: Forked> ForkList<F> {
         wanted: impl FnOnce(*const Node) -> bool,
         public: impl FnOnce(NonNull<F>),
     ) -> bool {
-        let _lock = self.lock();
+        let _lock = self.guarded.lock.lock();
         let head = self.head();
         let Some(oldest) = self.oldest_private() else { return false };
         let boundary = self.boundary_at(head).min(mark(oldest));

@@ -42,15 +42,14 @@
 //! hands over the records below it. All other accesses are relaxed, between the fences or under the
 //! lock.
 
+use crate::shim::Mutex;
 use crate::shim::asymmetric::{heavy, is_one_sided, light};
 use crate::shim::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
-use crate::shim::{Mutex, MutexGuard};
 use crate::task::record::Record;
 use crate::task::reference::{RunRef, TaskRef};
 use crossbeam_utils::CachePadded;
 use std::hint::cold_path;
 use std::ptr::{self, NonNull};
-use std::sync::{PoisonError, TryLockError};
 
 /// The `place` of a record that has left the private deque for a public queue or a thief.
 pub(crate) const PUBLIC: usize = usize::MAX;
@@ -136,10 +135,6 @@ impl PrivateDeque {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ring> {
-        self.lock.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The owner's fence.
     #[inline(always)]
     fn fence(&self) {
@@ -214,7 +209,7 @@ impl PrivateDeque {
     #[cold]
     #[inline(never)]
     fn settle(&self, last: usize) -> bool {
-        let _lock = self.lock();
+        let _lock = self.lock.lock();
         let head = self.head.load(Ordering::Relaxed);
         // MUTANT(private_deque.settle.look): false
         if head > last {
@@ -288,7 +283,7 @@ impl PrivateDeque {
     #[cold]
     #[inline(never)]
     fn settle_cleared(&self, place: &AtomicUsize, index: usize) -> bool {
-        let _lock = self.lock();
+        let _lock = self.lock.lock();
         // MUTANT(private_deque.middle.settle): true
         place.load(Ordering::Relaxed) == index
     }
@@ -314,9 +309,9 @@ impl PrivateDeque {
     /// Owner only.
     pub(crate) fn serve_requests(&self, searched: impl FnOnce() -> bool) -> bool {
         let mut ring = match self.lock.try_lock() {
-            Ok(lock) => lock,
-            Err(TryLockError::WouldBlock) if self.has_room() && searched() => return false,
-            _ => self.lock(),
+            Some(ring) => ring,
+            None if self.has_room() && searched() => return false,
+            None => self.lock.lock(),
         };
         let tail = self.owned.tail.load(Ordering::Relaxed);
         let head = self.head.load(Ordering::Relaxed);
@@ -374,7 +369,7 @@ impl PrivateDeque {
         if !self.exceeds_bound() {
             return;
         }
-        let mut ring = self.lock();
+        let mut ring = self.lock.lock();
         self.install(&mut ring, new_ring(INITIAL));
         let head = self.head.load(Ordering::Relaxed);
         // A request (0) stays. A request that arrives now makes the exchange fail.
@@ -423,7 +418,7 @@ impl PrivateDeque {
         portion: Portion,
         mut to: impl FnMut(RunRef),
     ) -> usize {
-        let _lock = self.lock();
+        let _lock = self.lock.lock();
         let tail = self.owned.tail.load(Ordering::Relaxed);
         let head = self.first_full(self.head.load(Ordering::Relaxed), tail);
         let len = tail.saturating_sub(head);
@@ -440,7 +435,7 @@ impl PrivateDeque {
         mut to: impl FnMut(RunRef),
     ) -> usize {
         let len = {
-            let _lock = self.lock();
+            let _lock = self.lock.lock();
             let tail = self.owned.tail.load(Ordering::Relaxed);
             let head = self.first_full(self.head.load(Ordering::Relaxed), tail);
             self.head.store(head, Ordering::Relaxed);
@@ -459,7 +454,7 @@ impl PrivateDeque {
     ///
     /// For thieves; costs a membarrier.
     pub(crate) fn steal(&self, most: usize, mut to: impl FnMut(RunRef)) -> usize {
-        let _lock = self.lock();
+        let _lock = self.lock.lock();
         let head = self.head.load(Ordering::Relaxed);
         let tail = self.owned.tail.load(Ordering::Acquire);
         if head >= tail {

@@ -1,10 +1,10 @@
 //! The progress of a run, to be read from another OS thread.
 
 use crate::scheduler::worker::Worker;
+use crate::shim::real::Mutex;
 use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 type Place = AtomicPtr<Location<'static>>;
 
@@ -21,11 +21,11 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(super) fn begin(&self) {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.names.lock().clear();
     }
 
     pub(super) fn add(&self, name: String) {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+        self.names.lock().push(name);
     }
 
     /// Notes a step of the running thread.
@@ -50,7 +50,7 @@ impl Progress {
 
     /// Describes the running thread and the place of the last step.
     pub(crate) fn last(&self) -> String {
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let names = self.names.lock();
         let name = names.get(self.running.load(Ordering::Relaxed)).map_or("?", String::as_str);
         // SAFETY: the pointer is null, or came from a `&'static Location`.
         let place = |place: &Place| unsafe { place.load(Ordering::Relaxed).as_ref() };

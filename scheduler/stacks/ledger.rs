@@ -2,7 +2,6 @@
 //! explains its use.
 
 use crate::shim::Mutex;
-use std::sync::PoisonError;
 
 /// The wait that an extra stack is for. Waits are told apart by ids, which are not used again, as
 /// addresses are.
@@ -31,7 +30,7 @@ pub(crate) struct Ledger(Mutex<Entries>);
 
 impl Ledger {
     fn with<R>(&self, f: impl FnOnce(&mut Entries) -> R) -> R {
-        f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        f(&mut self.0.lock())
     }
 
     /// Notes that a worker begins (or stops) to starve. `tell` is told, under the lock, whether any

@@ -58,8 +58,8 @@
 
 use crate::shim::asymmetric::heavy;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::shim::{Bug, Mutex, MutexGuard, assert_reachable, has, thread};
-use std::sync::{OnceLock, PoisonError};
+use crate::shim::{Bug, Mutex, assert_reachable, has, thread};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 const AWAKE: u32 = 0;
@@ -200,10 +200,6 @@ pub(crate) enum Roused {
 }
 
 impl Idle {
-    fn lists(&self) -> MutexGuard<'_, Lists> {
-        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn publish(&self, lists: &Lists) {
         let (asleep, napping) = (lists.asleep.len() as u32, lists.napping.len() as u32);
         // Release: an observer that counts a worker as resting sees all that it pushed before. See
@@ -312,7 +308,7 @@ impl Idle {
         sleepers: &impl Sleepers,
         choose: impl FnOnce(&mut Lists) -> Option<usize>,
     ) -> bool {
-        let mut lists = self.lists();
+        let mut lists = self.lists.lock();
         let chosen = choose(&mut lists);
         lists.chosen.extend(chosen);
         self.publish(&lists);
@@ -410,7 +406,7 @@ impl Idle {
         if !sleepers.sleeper(worker).is_asleep() {
             return false;
         }
-        let mut lists = self.lists();
+        let mut lists = self.lists.lock();
         lists.remove(worker);
         self.publish(&lists);
         drop(lists);
@@ -430,7 +426,7 @@ impl Idle {
         let me = sleepers.sleeper(worker);
         me.state.store(ASLEEP, Ordering::Relaxed);
         {
-            let mut lists = self.lists();
+            let mut lists = self.lists.lock();
             match rest {
                 Rest::Sleep | Rest::SleepFor(_) => lists.asleep.push(worker),
                 Rest::Nap(_) => lists.napping.push(worker),
@@ -450,7 +446,7 @@ impl Idle {
         if matches!(rest, Rest::BlockedFor(_)) {
             self.blocked.fetch_sub(1, Ordering::Relaxed);
         }
-        let mut lists = self.lists();
+        let mut lists = self.lists.lock();
         lists.remove(worker);
         let before = lists.chosen.len();
         // MUTANT(idle.rest.chosen): skip

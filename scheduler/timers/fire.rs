@@ -23,7 +23,7 @@ impl Timers {
         loop {
             // The nodes below overdue scopes are cancelled after the lock is released.
             let mut overdue: Vec<Delivery<'static>> = Vec::new();
-            let mut wheel = self.wheel();
+            let mut wheel = self.wheel.lock();
             let done = wheel.advance(now.0, BATCH, |timer| match &timer.action {
                 Action::Wake(task) => woken.add(task.take().and_then(WaiterRef::grant)),
                 Action::Cancel(node) => overdue.extend(Delivery::cancel_overdue(*node, &woken)),

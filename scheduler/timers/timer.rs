@@ -5,12 +5,11 @@ use super::tick::{NEVER, Tick};
 use super::wheel::{Entry, Timed, Wheel};
 use crate::scheduler::life::live_node::LiveNode;
 use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-use crate::shim::{Cell, Mutex, MutexGuard};
+use crate::shim::{Cell, Mutex};
 use crate::task::reference::WaiterRef;
 use std::marker::PhantomPinned;
 use std::pin::Pin;
 use std::ptr::NonNull;
-use std::sync::PoisonError;
 use std::task::Waker;
 
 /// What a timer does.
@@ -61,7 +60,7 @@ impl Timer {
     /// Takes the timer out. Returns `false` if it has fired, or was not set. Either way, neither
     /// the timer nor what it acts on is touched on its behalf after this.
     pub(crate) fn unset(&self) -> bool {
-        let is_out = self.timers().is_some_and(|timers| timers.wheel().remove(self));
+        let is_out = self.timers().is_some_and(|timers| timers.wheel.lock().remove(self));
         self.set_on.set(None);
         is_out
     }
@@ -120,10 +119,6 @@ impl Timers {
         }
     }
 
-    pub(super) fn wheel(&self) -> MutexGuard<'_, Wheel<Timer>> {
-        self.wheel.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A tick before which nothing is due.
     #[inline]
     pub(crate) fn next(&self) -> Tick {
@@ -138,12 +133,12 @@ impl Timers {
 
     /// The number of timers that are set.
     pub(crate) fn len(&self) -> usize {
-        self.wheel().len()
+        self.wheel.lock().len()
     }
 
     /// Sets a timer. Returns `true` if it is due before all others.
     pub(super) fn set(&self, timer: Pin<&Timer>) -> bool {
-        self.enter(&mut self.wheel(), timer)
+        self.enter(&mut self.wheel.lock(), timer)
     }
 
     fn enter(&self, wheel: &mut Wheel<Timer>, timer: Pin<&Timer>) -> bool {
@@ -165,7 +160,7 @@ impl Timers {
 
     /// Puts `clock` to zero if no timer is set. Returns whether that is so.
     pub(super) fn stop_clock(&self) -> bool {
-        let _wheel = self.wheel();
+        let _wheel = self.wheel.lock();
         let empty = self.next() == Tick::NEVER;
         if empty {
             self.clock.store(0, Ordering::Relaxed);
@@ -175,7 +170,7 @@ impl Timers {
 
     /// Brings `next` up to date, and returns it.
     pub(super) fn settle(&self) -> Tick {
-        let wheel = self.wheel();
+        let wheel = self.wheel.lock();
         let next = wheel.next().unwrap_or(NEVER);
         self.next.store(next, Ordering::Relaxed);
         Tick(next)
@@ -201,7 +196,7 @@ impl Timers {
     /// Sets the timer of a future, which is in no wheel. Returns whether it is due before all
     /// others, or gives the waker back if the wheel is closed.
     pub(super) fn admit(&self, timer: Pin<&Timer>, waker: Waker) -> Result<bool, Waker> {
-        let mut wheel = self.wheel();
+        let mut wheel = self.wheel.lock();
         // MUTANT(alarm.admit.closed): false
         if self.closed.load(Ordering::Relaxed) {
             return Err(waker);
@@ -214,7 +209,7 @@ impl Timers {
     /// Gives a future's timer another waker, and returns the previous one. Gives `waker` back if
     /// the timer is in no wheel.
     pub(super) fn renew(&self, timer: &Timer, waker: Waker) -> Result<Option<Waker>, Waker> {
-        let _wheel = self.wheel();
+        let _wheel = self.wheel.lock();
         // MUTANT(alarm.renew.look): true
         if timer.entry.is_in() {
             return Ok(timer.exchange(Some(waker)));
@@ -225,7 +220,7 @@ impl Timers {
 
     /// Takes a future's timer out if it is set, and returns its waker.
     pub(super) fn take_back(&self, timer: &Timer) -> Option<Waker> {
-        let mut wheel = self.wheel();
+        let mut wheel = self.wheel.lock();
         timer.set_on.set(None);
         if wheel.remove(timer) { timer.exchange(None) } else { None }
     }
@@ -233,7 +228,7 @@ impl Timers {
     /// Closes the wheel to timers of futures, and returns the wakers of the remaining timers. No
     /// timer of a task is left.
     pub(super) fn close(&self) -> Vec<Waker> {
-        let mut wheel = self.wheel();
+        let mut wheel = self.wheel.lock();
         self.closed.store(true, Ordering::Relaxed);
         let mut wakers = Vec::new();
         wheel.clear(|timer| wakers.extend(timer.exchange(None)));

@@ -70,7 +70,6 @@ use crate::task::reference::{Ready, RunRef, TaskRef};
 use crate::task::words::join::Registered;
 use crate::task::words::tree::NodeKind;
 use std::ptr;
-use std::sync::PoisonError;
 
 /// How long a blocked worker rests while another worker starves.
 const WHILE_OTHERS_STARVE: Duration = Duration::from_millis(1);
@@ -212,7 +211,7 @@ pub(in crate::scheduler) fn next_injected<W>(
     mut wanted: impl FnMut(&RunRef) -> Option<W>,
 ) -> Option<(RunRef, W)> {
     let shared = worker.shared();
-    let turn = shared.injector_turn.lock().unwrap_or_else(PoisonError::into_inner);
+    let turn = shared.injector_turn.lock();
     let mut others = Vec::new();
     let open = |item| {
         match claimed(item)? {

@@ -36,7 +36,7 @@ use time::Duration;
 
 pub(crate) mod unmodelled {
     //! Threads and locks that loom's models leave out.
-    pub(crate) use super::sync::{Condvar, Mutex, MutexGuard};
+    pub(crate) use super::sync::{Condvar, Mutex};
     pub(crate) use super::thread;
 }
 

@@ -3,12 +3,11 @@
 //! virtual thread could release the lock, and other OS threads are no part of the run.
 
 use super::{Turn, access, charge, controller, time};
-use crate::shim::Access;
+use crate::shim::{Access, real};
 use std::ops::{Deref, DerefMut};
 use std::panic::Location;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{LockResult, PoisonError, TryLockError, TryLockResult};
 use std::time::Duration;
 
 /// Returns a number for the calling OS thread, which is not 0.
@@ -18,62 +17,54 @@ fn os_thread() -> usize {
 }
 
 #[derive(Default, Debug)]
-pub(crate) struct Mutex<T: ?Sized> {
+pub(crate) struct Mutex<T> {
     /// The number of the OS thread that holds the lock, or 0. It is also 0 for a moment after the
     /// lock was acquired.
     holder: AtomicUsize,
-    real: std::sync::Mutex<T>,
+    real: real::Mutex<T>,
 }
 
 #[allow(dead_code, reason = "as that of `std`")]
 impl<T> Mutex<T> {
     pub(crate) const fn new(value: T) -> Mutex<T> {
-        Mutex { holder: AtomicUsize::new(0), real: std::sync::Mutex::new(value) }
+        Mutex { holder: AtomicUsize::new(0), real: real::Mutex::new(value) }
     }
 
-    pub(crate) fn into_inner(self) -> LockResult<T> {
+    pub(crate) fn into_inner(self) -> T {
         self.real.into_inner()
     }
-}
 
-#[allow(dead_code, reason = "as that of `std`")]
-impl<T: ?Sized> Mutex<T> {
     fn word(&self) -> usize {
         ptr::from_ref(&self.holder).addr()
     }
 
-    fn guard<'a>(&'a self, guard: std::sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    fn guard<'a>(&'a self, guard: real::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.holder.store(os_thread(), Ordering::Relaxed);
         MutexGuard { mutex: self, guard: Some(guard) }
     }
 
     /// Acquires the lock, blocking the OS thread.
     fn lock_for_real(&self) -> MutexGuard<'_, T> {
-        self.guard(self.real.lock().unwrap_or_else(PoisonError::into_inner))
+        self.guard(self.real.lock())
     }
 
     /// Acquires the lock if it is free.
     fn lock_at_once(&self) -> Option<MutexGuard<'_, T>> {
-        match self.real.try_lock() {
-            Ok(guard) => Some(self.guard(guard)),
-            Err(TryLockError::Poisoned(poisoned)) => Some(self.guard(poisoned.into_inner())),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.real.try_lock().map(|guard| self.guard(guard))
     }
 
-    /// The result is never poisoned: the library does not look at that.
     #[track_caller]
-    pub(crate) fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         access(Access::Update, self.word());
-        let Some(controller) = controller() else { return Ok(self.lock_for_real()) };
+        let Some(controller) = controller() else { return self.lock_for_real() };
         let mut spins = controller.spins();
         loop {
             if let Some(guard) = self.lock_at_once() {
-                return Ok(guard);
+                return guard;
             }
             // Only this OS thread writes and removes its own number.
             if self.holder.load(Ordering::Relaxed) != os_thread() {
-                return Ok(self.lock_for_real());
+                return self.lock_for_real();
             }
             if spins > 0 {
                 spins -= 1;
@@ -86,31 +77,31 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     #[track_caller]
-    pub(crate) fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         access(Access::Update, self.word());
-        self.lock_at_once().ok_or(TryLockError::WouldBlock)
+        self.lock_at_once()
     }
 
-    pub(crate) fn get_mut(&mut self) -> LockResult<&mut T> {
+    pub(crate) fn get_mut(&mut self) -> &mut T {
         self.real.get_mut()
     }
 }
 
-pub(crate) struct MutexGuard<'a, T: ?Sized> {
+pub(crate) struct MutexGuard<'a, T> {
     mutex: &'a Mutex<T>,
     /// `None` while the guard waits for a condition, and in its drop.
-    guard: Option<std::sync::MutexGuard<'a, T>>,
+    guard: Option<real::MutexGuard<'a, T>>,
 }
 
-impl<'a, T: ?Sized> MutexGuard<'a, T> {
+impl<'a, T> MutexGuard<'a, T> {
     /// Takes the guard of `std` out, to release the lock.
-    fn release(&mut self) -> std::sync::MutexGuard<'a, T> {
+    fn release(&mut self) -> real::MutexGuard<'a, T> {
         self.mutex.holder.store(0, Ordering::Relaxed);
         self.guard.take().expect("it is locked")
     }
 }
 
-impl<T: ?Sized> Deref for MutexGuard<'_, T> {
+impl<T> Deref for MutexGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -118,13 +109,13 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
     }
 }
 
-impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
+impl<T> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         self.guard.as_mut().expect("it is locked")
     }
 }
 
-impl<T: ?Sized> Drop for MutexGuard<'_, T> {
+impl<T> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
         if self.guard.is_some() {
             charge(Access::Update, self.mutex.word());
@@ -136,21 +127,12 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
     }
 }
 
-/// The result of a wait with a timeout.
-pub(crate) struct WaitTimeoutResult(bool);
-
-impl WaitTimeoutResult {
-    pub(crate) fn timed_out(&self) -> bool {
-        self.0
-    }
-}
-
 #[derive(Default, Debug)]
-pub(crate) struct Condvar(std::sync::Condvar);
+pub(crate) struct Condvar(real::Condvar);
 
 impl Condvar {
     pub(crate) const fn new() -> Condvar {
-        Condvar(std::sync::Condvar::new())
+        Condvar(real::Condvar::new())
     }
 
     fn word(&self) -> usize {
@@ -158,35 +140,31 @@ impl Condvar {
     }
 
     /// Releases the lock and waits for a notification, with no other virtual thread in between.
-    /// Returns the lock and whether a notification came.
+    /// Returns the lock and whether the time was up.
     #[track_caller]
     fn wait_for<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,
         time: Option<Duration>,
-    ) -> (LockResult<MutexGuard<'a, T>>, bool) {
+    ) -> (MutexGuard<'a, T>, bool) {
         let mutex = guard.mutex;
         let place = Location::caller();
         let Some(controller) = controller() else {
             let inner = guard.release();
-            let (inner, called) = match time {
-                None => (self.0.wait(inner).unwrap_or_else(PoisonError::into_inner), true),
-                Some(time) => {
-                    let waited = self.0.wait_timeout(inner, time);
-                    let (inner, late) = waited.unwrap_or_else(PoisonError::into_inner);
-                    (inner, !late.timed_out())
-                }
+            let (inner, late) = match time {
+                None => (self.0.wait(inner), false),
+                Some(time) => self.0.wait_timeout(inner, time),
             };
-            return (Ok(mutex.guard(inner)), called);
+            return (mutex.guard(inner), late);
         };
         drop(guard);
         let until = time.and_then(|time| time::after(controller.now(), time));
         let called = controller.wait(self.word(), until, place);
-        (mutex.lock(), called)
+        (mutex.lock(), !called)
     }
 
     #[track_caller]
-    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+    pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.wait_for(guard, None).0
     }
 
@@ -195,10 +173,8 @@ impl Condvar {
         &self,
         guard: MutexGuard<'a, T>,
         time: Duration,
-    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
-        let (guard, called) = self.wait_for(guard, Some(time));
-        let guard = guard.unwrap_or_else(PoisonError::into_inner);
-        Ok((guard, WaitTimeoutResult(!called)))
+    ) -> (MutexGuard<'a, T>, bool) {
+        self.wait_for(guard, Some(time))
     }
 
     pub(crate) fn notify_one(&self) {

@@ -393,7 +393,7 @@ fn loom_a_chain_is_collected_by_the_last_thread() {
         drop(below);
         one.join().unwrap();
         two.join().unwrap();
-        assert!(root.0.lock().children.is_empty(), "a child is left in the list");
+        assert!(root.0.state.lock().children.is_empty(), "a child is left in the list");
     });
 }
 

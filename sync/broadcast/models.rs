@@ -29,7 +29,7 @@ fn end(broadcast: Shared, places: Vec<Place<usize>>) {
     for mut place in places {
         assert!(broadcast.drop_receiver(&mut place).is_none());
     }
-    assert_eq!((broadcast.receivers(), broadcast.lock().content.len()), (0, 0));
+    assert_eq!((broadcast.receivers(), broadcast.state.lock().content.len()), (0, 0));
 }
 
 /// Receives until the end. Returns how many values were received, or reported as missed.

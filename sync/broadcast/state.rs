@@ -84,7 +84,7 @@ impl<T> Slot<Ring<T>> {
     /// Sends a value to all receivers, and returns how many there are. Gives the value back if
     /// there are none.
     pub(super) fn send(&self, value: Arc<T>) -> Result<usize, Arc<T>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let receivers = state.receivers;
         if receivers == 0 {
             return Err(value);
@@ -99,12 +99,12 @@ impl<T> Slot<Ring<T>> {
     }
 
     pub(super) fn capacity(&self) -> usize {
-        self.lock().content.capacity
+        self.state.lock().content.capacity
     }
 
     /// Takes the value at a position, and moves the position on.
     fn take(&self, position: &mut u64) -> Result<Arc<T>, TryRecvError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let is_closed = state.senders == 0;
         let ring = &mut state.content;
         if *position < ring.head {
@@ -125,14 +125,14 @@ impl<T> Slot<Ring<T>> {
 
     /// Adds a receiver of the values that are sent from now on.
     pub(super) fn add_receiver(&self) -> Place<T> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.receivers += 1;
         Place { position: self.sent(), held: None }
     }
 
     /// Adds a receiver at the place of another one, which does not move meanwhile.
     pub(super) fn add_receiver_at(&self, place: &Place<T>) -> Place<T> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.receivers += 1;
         let (mut next, end) = (place.position, self.sent());
         loop {
@@ -145,7 +145,7 @@ impl<T> Slot<Ring<T>> {
             if next >= end {
                 return Place { position: place.position, held: place.held.clone() };
             }
-            state = self.lock();
+            state = self.state.lock();
         }
     }
 
@@ -155,7 +155,7 @@ impl<T> Slot<Ring<T>> {
         let mut first = place.held.take().and_then(|held| quietly(|| drop(held)));
         let mut next = place.position;
         loop {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if state.receivers == 1 {
                 state.receivers = 0;
                 let left = std::mem::take(&mut state.content.values);
@@ -203,7 +203,7 @@ impl<T> Place<T> {
     }
 
     pub(super) fn len(&self, slot: &Slot<Ring<T>>) -> usize {
-        let state = slot.lock();
+        let state = slot.state.lock();
         let first = self.position.max(state.content.head);
         (slot.sent() - first) as usize + usize::from(self.held.is_some())
     }

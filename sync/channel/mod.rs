@@ -360,7 +360,7 @@ macro_rules! end {
         impl<T> Clone for $end<T> {
             fn clone(&self) -> $end<T> {
                 self.shared.$count.fetch_add(1, Ordering::Relaxed);
-                self.shared.lock().ends.$count.is_cloned();
+                self.shared.state.lock().ends.$count.is_cloned();
                 $end { shared: Arc::clone(&self.shared) }
             }
         }

@@ -73,8 +73,8 @@ fn alone(capacity: usize) -> Shared<usize> {
 /// A channel with two handles at each end, so that waiters are called.
 fn shared(capacity: usize) -> Shared<usize> {
     let channel = Shared::new(capacity);
-    channel.lock().ends.senders.is_cloned();
-    channel.lock().ends.receivers.is_cloned();
+    channel.state.lock().ends.senders.is_cloned();
+    channel.state.lock().ends.receivers.is_cloned();
     channel
 }
 

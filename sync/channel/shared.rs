@@ -28,7 +28,6 @@ use crate::shim::atomic::AtomicUsize;
 use crate::shim::{Mutex, MutexGuard};
 use crate::task::outcome::{drop_all, resume_in_destructor};
 use std::marker::PhantomData;
-use std::sync::PoisonError;
 
 pub(crate) struct State<T> {
     pub(super) ends: Ends,
@@ -54,7 +53,7 @@ pub(super) enum Refused {
 pub(super) struct Shared<T> {
     capacity: usize,
     pub(super) ring: Option<Ring<T>>,
-    state: Mutex<State<T>>,
+    pub(super) state: Mutex<State<T>>,
     /// The number of handles of each end.
     pub(super) senders: AtomicUsize,
     pub(super) receivers: AtomicUsize,
@@ -70,10 +69,6 @@ impl<T> Shared<T> {
             senders: AtomicUsize::new(1),
             receivers: AtomicUsize::new(1),
         }
-    }
-
-    pub(super) fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Calls `f` with the line of one side, and what its callers wait for.
@@ -92,7 +87,7 @@ impl<T> Shared<T> {
     /// Calls `f` under the lock, then wakes the waiters that it has served.
     fn with<R>(&self, f: impl FnOnce(&mut State<T>, &mut Wakes) -> R) -> R {
         let mut wakes = Wakes::default();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let result = f(&mut state, &mut wakes);
         drop(state);
         wakes.deliver();
@@ -144,7 +139,7 @@ impl<T> Shared<T> {
     #[inline(never)]
     fn serve_ring<S: Side>(&self, ring: &Ring<T>) {
         let supply = &mut OfRing::<T, S>(ring, PhantomData);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if let Some(wake) = S::line(&mut state.ends).serve_alone(supply) {
             drop(state);
             return wake.deliver();
@@ -289,7 +284,7 @@ impl<T> Shared<T> {
     pub(super) fn close(&self) {
         match &self.ring {
             Some(ring) => ring.close(),
-            None => self.lock().queue.close(),
+            None => self.state.lock().queue.close(),
         }
         self.serve::<Senders>();
         self.serve::<Receivers>();
@@ -310,7 +305,7 @@ impl<T> Shared<T> {
         self.close();
         let values = match &self.ring {
             Some(ring) => ring.drain(),
-            None => self.lock().queue.drain(),
+            None => self.state.lock().queue.drain(),
         };
         if let Some(payload) = drop_all(values) {
             resume_in_destructor(payload);
@@ -320,14 +315,14 @@ impl<T> Shared<T> {
     pub(super) fn is_closed(&self) -> bool {
         match &self.ring {
             Some(ring) => ring.is_closed(),
-            None => self.lock().queue.is_closed(),
+            None => self.state.lock().queue.is_closed(),
         }
     }
 
     pub(super) fn len(&self) -> usize {
         match &self.ring {
             Some(ring) => ring.len(),
-            None => self.lock().queue.len(),
+            None => self.state.lock().queue.len(),
         }
     }
 
@@ -337,7 +332,7 @@ impl<T> Shared<T> {
 
     /// Returns the places in the code where senders and receivers wait.
     pub(super) fn places(&self) -> (Vec<String>, Vec<String>) {
-        let ends = &self.lock().ends;
+        let ends = &self.state.lock().ends;
         (ends.senders.places(), ends.receivers.places())
     }
 }
@@ -382,7 +377,7 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<H::Value>> {
-        self.0.shared().lock()
+        self.0.shared().state.lock()
     }
 
     fn waiters(state: &mut State<H::Value>) -> &mut WaitList {

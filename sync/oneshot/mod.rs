@@ -63,7 +63,7 @@ pub struct OneshotReceiver<T> {
 impl<T> Slot<Option<T>> {
     /// Leaves OPEN, with this value if any. Returns the value if the channel is not OPEN.
     fn finish(&self, value: Option<T>) -> Result<(), Option<T>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if self.has_ended() {
             return Err(value);
         }
@@ -78,7 +78,7 @@ impl<T> Slot<Option<T>> {
 
     /// Takes the value if it is there.
     fn take(&self) -> Result<T, TryRecvError> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let value = state.content.take();
         value.ok_or(if self.has_ended() { TryRecvError::Closed } else { TryRecvError::Empty })
     }
@@ -276,7 +276,7 @@ macro_rules! debug_ends {
     ($($end:ident),*) => {$(
         debug! {
             impl<T> $end<T> as this {
-                sent: this.slot.lock().content.is_some(),
+                sent: this.slot.state.lock().content.is_some(),
                 closed: this.slot.has_ended(),
                 waiting: this.slot.places(),
             }

@@ -56,13 +56,13 @@ impl<T> Slot<Latest<T>> {
 
     /// Returns the last value, and its number.
     fn latest(&self) -> (Arc<T>, u64) {
-        let state = self.lock();
+        let state = self.state.lock();
         (Arc::clone(&state.content.value), self.sent())
     }
 
     /// Replaces the value. If `from` is given, replaces only the value with that number.
     fn replace(&self, value: Arc<T>, from: Option<u64>, writer: Holder) -> Result<(), Outrun> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         // MUTANT(watched.outrun): false
         if from.is_some_and(|from| from != self.sent()) {
             let by = state.content.writer;
@@ -88,7 +88,7 @@ impl<T> Cursor<Latest<T>> for u64 {
     }
 
     fn next(&mut self, slot: &Slot<Latest<T>>) -> Result<Arc<T>, TryRecvError> {
-        let state = slot.lock();
+        let state = slot.state.lock();
         if slot.sent() > *self {
             *self = slot.sent();
             return Ok(Arc::clone(&state.content.value));
@@ -218,7 +218,7 @@ impl<T> WatchSender<T> {
 
     /// Creates a receiver that has seen the last value.
     pub fn subscribe(&self) -> WatchReceiver<T> {
-        self.slot.lock().receivers += 1;
+        self.slot.state.lock().receivers += 1;
         WatchReceiver { seen: self.slot.sent(), slot: Arc::clone(&self.slot) }
     }
 
@@ -425,7 +425,7 @@ impl<T> Clone for WatchSender<T> {
 
 impl<T> Clone for WatchReceiver<T> {
     fn clone(&self) -> WatchReceiver<T> {
-        self.slot.lock().receivers += 1;
+        self.slot.state.lock().receivers += 1;
         WatchReceiver { slot: Arc::clone(&self.slot), seen: self.seen }
     }
 }
@@ -438,7 +438,7 @@ impl<T> Drop for WatchSender<T> {
 
 impl<T> Drop for WatchReceiver<T> {
     fn drop(&mut self) {
-        self.slot.lock().receivers -= 1;
+        self.slot.state.lock().receivers -= 1;
     }
 }
 

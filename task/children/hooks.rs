@@ -44,7 +44,7 @@ impl Children {
         told: impl FnOnce(&Node) -> C,
     ) -> Hang<C> {
         // SAFETY: the obligations of `hang_in` are those of this function.
-        unsafe { self.hang_in(self.lock(), node, hook, told) }
+        unsafe { self.hang_in(self.list.lock(), node, hook, told) }
     }
 
     /// Hangs a hook on the node that this list belongs to. For a caller that has a handle.
@@ -57,7 +57,7 @@ impl Children {
         hook: NonNull<HookLink>,
         told: impl FnOnce(&Node) -> C,
     ) -> Hang<C> {
-        let list = self.lock();
+        let list = self.list.lock();
         // SAFETY: cleared under this lock before the node ends.
         match unsafe { list.node.as_ref() } {
             // SAFETY: the hook is the caller's obligation. The end of the node finds that the list
@@ -99,7 +99,7 @@ impl Children {
     /// Calls `f` unless the end of the node has already called [`unhook_all`](Self::unhook_all).
     /// That call waits until `f` has returned.
     pub(crate) fn before_the_end(&self, f: impl FnOnce()) {
-        let list = self.lock();
+        let list = self.list.lock();
         // MUTANT(children.before_the_end): true
         if !list.over {
             f();
@@ -133,7 +133,7 @@ impl Children {
         hook: NonNull<HookLink>,
         look: impl FnOnce(&Node) -> R,
     ) -> Option<R> {
-        let mut list = self.lock();
+        let mut list = self.list.lock();
         // As long as the list has a node, the hook is in the list.
         let looked = list.node().map(look)?;
         list.remove(Member(hook));
@@ -148,7 +148,7 @@ impl Children {
         decide: impl FnOnce() -> C,
         mut told: impl FnMut(NonNull<HookLink>, &C),
     ) -> Unhooked {
-        let mut list = self.lock();
+        let mut list = self.list.lock();
         list.over = true;
         // What the hooks are told stays true: a cancel by a handle finds no node any more.
         // MUTANT(children.unhook.over): skip

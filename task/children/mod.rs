@@ -82,12 +82,11 @@ pub(crate) use hooks::Hang;
 pub(crate) use reference::ChildrenRef;
 
 use crate::shim::atomic::{AtomicBool, AtomicPtr, Ordering};
-use crate::shim::{Cell, Mutex, MutexGuard, load_in_total_order};
+use crate::shim::{Cell, Mutex, load_in_total_order};
 use crate::task::cold::ColdData;
 use crate::task::words::tree::{Cancel, Node, NodeKind};
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
-use std::sync::PoisonError;
 
 /// The number of children that a walk marks per acquisition of the lock.
 #[cfg(not(loom))]
@@ -202,10 +201,6 @@ impl Children {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes that the cancel of `origin` has reached the node. Called before the node is marked; or
     /// after it, by the thread that marked the node while it had no cold data. The load and the
     /// store are separate: a canceller of the node itself may be named instead. The reason of a
@@ -224,13 +219,13 @@ impl Children {
 
     #[cfg(all(test, loom))]
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().first.is_none()
+        self.list.lock().first.is_none()
     }
 
     /// Returns whether a walk is on its way to members of the list.
     #[cfg(all(test, loom))]
     pub(crate) fn is_awaited(&self) -> bool {
-        let list = self.lock();
+        let list = self.list.lock();
         self.walked.get() && list.first.is_some()
     }
 
@@ -243,7 +238,7 @@ impl Children {
         // SAFETY: the list is alive until it is freed below, or by the walk.
         let children = unsafe { this.as_ref() };
         if !children.parent.load(Ordering::Relaxed).is_null() {
-            let mut list = children.lock();
+            let mut list = children.list.lock();
             list.node = ptr::null();
             // MUTANT(children.end.walked): with list.handles > 0
             // MUTANT(children.end.handles): with children.walked.get()
@@ -275,7 +270,7 @@ impl Children {
     /// Adds a handle, which keeps this list alive, but not the node. The node is linked, and the
     /// caller runs in it.
     fn add_handle_of(&self, node: &Node) {
-        let mut list = self.lock();
+        let mut list = self.list.lock();
         list.node = node;
         list.handles += 1;
     }
@@ -283,7 +278,7 @@ impl Children {
     /// Calls `f` with the node, unless it has ended. The node does not end during the call. For a
     /// handle.
     pub(crate) fn with_node<R>(&self, f: impl FnOnce(&Node) -> R) -> Option<R> {
-        self.lock().node().map(f)
+        self.list.lock().node().map(f)
     }
 
     /// Returns the list that the node is linked into. Called by the thread that runs in the node,
@@ -398,7 +393,7 @@ fn link_to(
 ) -> bool {
     let mine = node.cold_or_new().children();
     let whole = node.cold_as_allocated().map_or(ptr::null_mut(), NonNull::as_ptr);
-    let mut list = theirs.lock();
+    let mut list = theirs.list.lock();
     // MUTANT(children.link.again): with mine.gone.get()
     // MUTANT(children.link.gone): with node.is_linked()
     if mine.gone.get() || node.is_linked() {
@@ -461,7 +456,7 @@ pub(crate) fn between_walks<R>(node: &Node, f: impl FnOnce() -> R) -> R {
     let cold = node.cold().expect("a linked node has cold data");
     let theirs = cold.children().parent();
     // MUTANT(children.between_walks): first return f()
-    let _list = theirs.lock();
+    let _list = theirs.list.lock();
     f()
 }
 
@@ -471,7 +466,7 @@ pub(crate) fn between_walks<R>(node: &Node, f: impl FnOnce() -> R) -> R {
 pub(crate) fn unlink(node: &Node) {
     let cold = node.cold().expect("a linked node has cold data");
     let mine = cold.children();
-    let mut list = mine.parent().lock();
+    let mut list = mine.parent().list.lock();
     // The node is linked, and its link has been a member of this list since.
     list.remove(Member(mine.as_link()));
     node.set_linked(false);
@@ -535,7 +530,7 @@ fn visit(
     reached: &mut impl FnMut(Reached<'_>),
     rest: &mut impl FnMut(),
 ) {
-    let mut list = children.lock();
+    let mut list = children.list.lock();
     let mut at = list.first;
     let mut left = BATCH;
     while let Some(place) = at {
@@ -545,7 +540,7 @@ fn visit(
             let mark = unsafe { list.insert(NonNull::from(&here), at) };
             drop(list);
             rest();
-            list = children.lock();
+            list = children.list.lock();
             at = mark.next.get();
             list.remove(mark);
             left = BATCH;

@@ -60,14 +60,14 @@ impl Deref for ChildrenRef {
 
 impl Clone for ChildrenRef {
     fn clone(&self) -> ChildrenRef {
-        self.lock().handles += 1;
+        self.list.lock().handles += 1;
         ChildrenRef(self.0)
     }
 }
 
 impl Drop for ChildrenRef {
     fn drop(&mut self) {
-        let mut list = self.lock();
+        let mut list = self.list.lock();
         list.handles -= 1;
         // MUTANT(children.handle.last): with list.deserted && !self.walked.get()
         if list.deserted && list.handles == 0 && !self.walked.get() {
