@@ -27,10 +27,7 @@ impl<const WHICH: bool> Event<WHICH> {
 
 impl<const WHICH: bool> Waitable for Event<WHICH> {
     type State = State;
-
-    fn what(&self) -> &'static str {
-        "the stop or the completion of a Swansong"
-    }
+    const WHAT: &'static str = "the stop or the completion of a Swansong";
 
     /// A grant is never given back: a stop or a completion that was seen has happened.
     fn stands(&self, _: &WaitNode) -> bool {

@@ -92,10 +92,7 @@ impl Barrier {
 
 impl Waitable for Barrier {
     type State = WaitList;
-
-    fn what(&self) -> &'static str {
-        "a barrier"
-    }
+    const WHAT: &'static str = "a barrier";
 
     /// Other callers have already passed, because this one arrived.
     fn stands(&self, _: &WaitNode) -> bool {

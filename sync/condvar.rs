@@ -205,10 +205,7 @@ impl Drop for Notified<'_> {
 
 impl Waitable for Condvar {
     type State = Turns;
-
-    fn what(&self) -> &'static str {
-        "a condition variable"
-    }
+    const WHAT: &'static str = "a condition variable";
 
     fn state(&self) -> Lock<'_, Turns> {
         self.queue.lock()

@@ -137,18 +137,11 @@ impl<K: Kind> Counted<K> {
     /// queue is strict.
     #[inline(always)]
     pub(super) fn try_take(&self, asked: u64) -> bool {
-        let mut word = self.word.load(Ordering::Relaxed);
         // A caller that asks for nothing passes no waiter.
-        while let Some(new) = K::taken(word, asked)
-            && (asked == 0 || word & STRICT == 0)
-        {
-            // MUTANT(counted.take): relaxed, split
-            match self.word.compare_exchange_weak(word, new, Ordering::Acquire, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-        false
+        let may = |word: usize| asked == 0 || word & STRICT == 0;
+        let take = |word| K::taken(word, asked).filter(|_| may(word));
+        // MUTANT(counted.take): relaxed, split
+        self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).is_ok()
     }
 
     /// Takes one permit, or enters as a reader, like [`try_take`](Counted::try_take), but by a
@@ -182,15 +175,14 @@ impl<K: Kind> Counted<K> {
     /// Replaces the word by `to(word)`, and returns the old and the new one. If `to` returns
     /// `None`, the word stays as it is.
     pub(super) fn change(&self, to: impl Fn(usize) -> Option<usize>) -> Option<(usize, usize)> {
-        let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            let new = to(word)?;
-            // MUTANT(counted.change): relaxed, split
-            match self.word.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return Some((word, new)),
-                Err(now) => word = now,
-            }
-        }
+        let mut new = None;
+        let keep = |word| {
+            new = to(word);
+            new
+        };
+        // MUTANT(counted.change): relaxed, split
+        let old = self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, keep).ok()?;
+        Some((old, new?))
     }
 
     /// Serves the queue. If it `hands_over`, the first waiter becomes overdue, unless it has the
@@ -302,10 +294,7 @@ impl<K: Kind> Calling for Counted<K> {
 
 impl<K: Kind> Waitable for Counted<K> {
     type State = WaitList;
-
-    fn what(&self) -> &'static str {
-        K::WHAT
-    }
+    const WHAT: &'static str = K::WHAT;
 
     fn state(&self) -> MutexGuard<'_, WaitList> {
         self.queue.lock()

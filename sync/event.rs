@@ -186,10 +186,7 @@ fn outcome(answer: u32) -> Result<(), WaitError> {
 
 impl Waitable for Event {
     type State = Turns;
-
-    fn what(&self) -> &'static str {
-        "an event"
-    }
+    const WHAT: &'static str = "an event";
 
     fn state(&self) -> MutexGuard<'_, Turns> {
         self.queue.lock()

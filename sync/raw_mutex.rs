@@ -152,15 +152,8 @@ impl RawMutex {
     /// stays as it is and comes back as the error.
     #[inline]
     fn change(&self, to: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
-        let mut word = self.word.load(Ordering::Relaxed);
-        loop {
-            let Some(new) = to(word) else { return Err(word) };
-            // MUTANT(mutex.change): relaxed, split
-            match self.word.compare_exchange(word, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return Ok(word),
-                Err(now) => word = now,
-            }
-        }
+        // MUTANT(mutex.change): relaxed, split
+        self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, to)
     }
 
     /// Unlocks the mutex, and calls a waiter or hands over if there is one.
@@ -339,10 +332,7 @@ fn holder_of(waiter: &WaitNode) -> Holder {
 
 impl Waitable for RawMutex {
     type State = WaitList;
-
-    fn what(&self) -> &'static str {
-        "a mutex"
-    }
+    const WHAT: &'static str = "a mutex";
 
     fn owner(&self) -> Option<String> {
         self.holder().map(|holder| format!("{holder:?}"))

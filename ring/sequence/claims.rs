@@ -249,22 +249,14 @@ impl<S: Sequence> Claims<S> {
     /// Takes a claim back if it is the newest. That makes room for waiting producers (see
     /// [`Claims::grant`]), or may complete what readers will ever get.
     pub(super) fn roll_back(&self, indexes: &Range<u64>) -> RolledBack {
-        let mut word = self.word.load(Ordering::Relaxed);
-        while word / ONE == indexes.end {
-            let before = word - (indexes.end - indexes.start) * ONE;
-            // MUTANT(claims.roll_back): relaxed, split
-            match self.word.compare_exchange_weak(
-                word,
-                before,
-                Ordering::Release,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) if word & (QUEUED | ENDED) != 0 => return RolledBack::ForOthers,
-                Ok(_) => return RolledBack::Done,
-                Err(now) => word = now,
-            }
+        let count = (indexes.end - indexes.start) * ONE;
+        let back = |word| (word / ONE == indexes.end).then(|| word - count);
+        // MUTANT(claims.roll_back): relaxed, split
+        match self.word.fetch_update(Ordering::Release, Ordering::Relaxed, back) {
+            Ok(word) if word & (QUEUED | ENDED) != 0 => RolledBack::ForOthers,
+            Ok(_) => RolledBack::Done,
+            Err(_) => RolledBack::No,
         }
-        RolledBack::No
     }
 
     /// Under the lock: claims for an entering producer now, or arms the watcher.

@@ -273,10 +273,7 @@ impl<S: Sequence> Awaited for RawBarrier<S> {
 
 impl<S: Sequence> Waitable for RawBarrier<S> {
     type State = State;
-
-    fn what(&self) -> &'static str {
-        "a number of a barrier"
-    }
+    const WHAT: &'static str = "a number of a barrier";
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()

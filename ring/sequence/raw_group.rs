@@ -104,10 +104,7 @@ impl<S: Sequence> Watcher for RawGroup<S> {
 
 impl<S: Sequence> Waitable for RawGroup<S> {
     type State = WaitList;
-
-    fn what(&self) -> &'static str {
-        "a number of a group of barriers"
-    }
+    const WHAT: &'static str = "a number of a group of barriers";
 
     fn state(&self) -> MutexGuard<'_, WaitList> {
         self.waiters.lock()

@@ -237,10 +237,7 @@ impl<S: Sequence> Numbers for Reads<'_, S> {
 
 impl<S: Sequence> Waitable for Room<'_, S> {
     type State = WaitList;
-
-    fn what(&self) -> &'static str {
-        "room of a sequencer"
-    }
+    const WHAT: &'static str = "room of a sequencer";
 
     fn state(&self) -> MutexGuard<'_, WaitList> {
         self.0.claims.waiters.lock()
@@ -269,10 +266,7 @@ impl<S: Sequence> Waitable for Room<'_, S> {
 
 impl<S: Sequence> Waitable for Reads<'_, S> {
     type State = Reading;
-
-    fn what(&self) -> &'static str {
-        "a number of a sequencer"
-    }
+    const WHAT: &'static str = "a number of a sequencer";
 
     fn state(&self) -> MutexGuard<'_, Reading> {
         self.0.stamps.reading.lock()

@@ -363,10 +363,7 @@ impl<H: Handle, S: Side> InLine<H, S> {
 
 impl<H: Handle, S: Side> Waitable for InLine<H, S> {
     type State = State<H::Value>;
-
-    fn what(&self) -> &'static str {
-        S::WHAT
-    }
+    const WHAT: &'static str = S::WHAT;
 
     /// Without room: the caller has met one of the other side. A sender that has a place has met
     /// nobody yet.

@@ -194,7 +194,7 @@ impl JoinWord {
         while before != EMPTY && before != DONE {
             // The waker of an earlier poll of the same handle. Its destructor may wait; that wait
             // is over before the caller's begins, so the grants of the two are not mixed up.
-            // MUTANT(join.replace): split
+            // MUTANT(join.renew): split
             match self.0.compare_exchange(before, EMPTY, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     discard(before);
@@ -218,35 +218,20 @@ impl JoinWord {
 
     /// Takes a registration back. Returns `false` if the finisher has it.
     pub(crate) fn take_back(&self) -> bool {
-        let mut before = self.0.load(Ordering::Acquire);
-        while before != DONE {
-            // MUTANT(join.take_back): split
-            match self.0.compare_exchange(before, EMPTY, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => {
-                    discard(before);
-                    return true;
-                }
-                Err(now) => before = now,
-            }
-        }
-        false
+        self.replace(EMPTY)
     }
 
     /// Gives up the handle's claim to the outcome. Returns `false` if the task has ended; then the
     /// caller drops the outcome.
     pub(crate) fn detach(&self) -> bool {
-        let mut before = self.0.load(Ordering::Acquire);
-        while before != DONE {
-            // MUTANT(join.detach): split
-            match self.0.compare_exchange(before, DETACHED, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => {
-                    discard(before);
-                    return true;
-                }
-                Err(now) => before = now,
-            }
-        }
-        false
+        self.replace(DETACHED)
+    }
+
+    /// Discards what stands here, unless the task has ended.
+    fn replace(&self, by: usize) -> bool {
+        let by = |before| (before != DONE).then_some(by);
+        // MUTANT(join.replace): split
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, by).map(discard).is_ok()
     }
 }
 

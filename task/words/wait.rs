@@ -132,31 +132,19 @@ impl WaitWord {
     /// Ends the wait of an external task before its start. Returns `true` if this call has ended
     /// it; then the caller has the task in hand.
     pub(crate) fn take_from_outside(&self) -> bool {
-        let mut word = self.0.load(Ordering::Relaxed);
-        while word & OUTSIDE != 0 {
-            let new = word & !(PARKED | OUTSIDE);
-            // MUTANT(wait.outside): split
-            match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return true,
-                Err(now) => word = now,
-            }
-        }
-        false
+        let take = |word| (word & OUTSIDE != 0).then_some(word & !(PARKED | OUTSIDE));
+        // MUTANT(wait.outside): split
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, take).is_ok()
     }
 
     /// Delivers the grant. Returns `true` if the caller must put the waiter back to work.
     #[inline]
     pub(crate) fn grant(&self) -> bool {
-        let mut word = self.0.load(Ordering::Relaxed);
-        loop {
-            let kept = if has(Bug::LostWake) { 0 } else { NOTIFIED };
-            let new = if word & PARKED != 0 { word & !PARKED } else { word | kept };
-            // MUTANT(wait.grant): acquire, release, split
-            match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return word & PARKED != 0,
-                Err(now) => word = now,
-            }
-        }
+        let kept = if has(Bug::LostWake) { 0 } else { NOTIFIED };
+        let grant = |word| Some(if word & PARKED != 0 { word & !PARKED } else { word | kept });
+        // MUTANT(wait.grant): acquire, release, split
+        let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, grant);
+        before.is_ok_and(|before| before & PARKED != 0)
     }
 
     /// Leaves a permit. Returns `true` if the caller must put the waiter back to work.
@@ -183,16 +171,10 @@ impl WaitWord {
 
     #[inline(always)]
     fn permit(&self, waits: u32, left: u32) -> bool {
-        let mut word = self.0.load(Ordering::Relaxed);
-        loop {
-            let wakes = word & (PARKED | waits) == PARKED | waits;
-            let new = if wakes { word & !PARKED } else { word | left };
-            // MUTANT(wait.permit): acquire, release, split
-            match self.0.compare_exchange_weak(word, new, Ordering::AcqRel, Ordering::Relaxed) {
-                Ok(_) => return wakes,
-                Err(now) => word = now,
-            }
-        }
+        let wakes = |word| word & (PARKED | waits) == PARKED | waits;
+        let leave = |word| Some(if wakes(word) { word & !PARKED } else { word | left });
+        // MUTANT(wait.permit): acquire, release, split
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, leave).is_ok_and(wakes)
     }
 
     /// Interrupts the present wait, if it may be interrupted. Returns `true` if the caller must put

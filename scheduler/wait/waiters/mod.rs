@@ -82,7 +82,12 @@ pub(crate) trait Waitable {
     type State;
 
     /// Names what is waited for, for reports.
-    fn what(&self) -> &'static str;
+    const WHAT: &'static str = "";
+
+    /// The same, for a primitive that has several.
+    fn what(&self) -> &'static str {
+        Self::WHAT
+    }
 
     /// Describes the present owner for reports, if the primitive knows it.
     fn owner(&self) -> Option<String> {
