@@ -60,9 +60,7 @@ pub struct TaskActor<S> {
 
 type Message<S> = Box<dyn FnOnce(&mut S) + Send>;
 
-struct Mailbox<S> {
-    state: Mutex<Post<S>>,
-}
+type Mailbox<S> = Mutex<Post<S>>;
 
 struct Post<S> {
     messages: VecDeque<Message<S>>,
@@ -108,18 +106,16 @@ pub enum CallError {
     OwnCall,
 }
 
-impl<S> Mailbox<S> {
-    /// Closes the mailbox and drops the messages in it.
-    fn close(&self) {
-        let mut post = self.state.lock();
-        post.open = false;
-        let left = std::mem::take(&mut post.messages);
-        post.owner = None;
-        drop(post);
-        // Dropping a message runs foreign code, and tells a waiting caller. A panic in one drop
-        // must not keep the other callers from being told.
-        drop_all(left).into_iter().for_each(drop_payload);
-    }
+/// Closes the mailbox and drops the messages in it.
+fn close<S>(mailbox: &Mailbox<S>) {
+    let mut post = mailbox.lock();
+    post.open = false;
+    let left = std::mem::take(&mut post.messages);
+    post.owner = None;
+    drop(post);
+    // Dropping a message runs foreign code, and tells a waiting caller. A panic in one drop must
+    // not keep the other callers from being told.
+    drop_all(left).into_iter().for_each(drop_payload);
 }
 
 /// Makes an actor that waits or rests go on, outside the lock.
@@ -190,7 +186,7 @@ impl<S> TaskActor<S> {
             resting: None,
             waits: None,
         };
-        TaskActor { mailbox: Arc::new(Mailbox { state: Mutex::new(post) }) }
+        TaskActor { mailbox: Arc::new(Mutex::new(post)) }
     }
 
     /// Sends a message, without waiting for it to be run.
@@ -204,7 +200,7 @@ impl<S> TaskActor<S> {
     where
         F: FnOnce(&mut S) + Send + 'static,
     {
-        let mut post = self.mailbox.state.lock();
+        let mut post = self.mailbox.lock();
         if !post.open {
             drop(post);
             return Err(ActorEnded(message));
@@ -248,7 +244,7 @@ impl<S> TaskActor<S> {
             return Err(CallError::Cancelled(Cancelled::here()));
         }
         let me = current_id();
-        if me.is_some() && self.mailbox.state.lock().owner == me {
+        if me.is_some() && self.mailbox.lock().owner == me {
             return Err(CallError::OwnCall);
         }
         let (reply, mut answer) = oneshot();
@@ -287,13 +283,13 @@ impl<S> TaskActor<S> {
     /// # });
     /// ```
     pub fn stop(&self) {
-        stop(&self.mailbox, self.mailbox.state.lock());
+        stop(&self.mailbox, self.mailbox.lock());
     }
 
     /// Returns whether the actor takes no more messages. Does not suspend. Costs a lock
     /// acquisition.
     pub fn is_stopped(&self) -> bool {
-        !self.mailbox.state.lock().open
+        !self.mailbox.lock().open
     }
 }
 
@@ -307,14 +303,13 @@ impl<S> ActorBody<S> {
     /// If a message panics. If called outside a task.
     pub fn run(mut self) -> S {
         let me = current_id().expect("cygnet: ActorBody::run was called outside a task");
-        self.inlet.0.state.lock().owner = Some(me);
+        self.inlet.0.lock().owner = Some(me);
         // If a message panics, the fields are dropped in their order.
         while let Some(message) = self.inlet.next() {
             message(&mut self.state);
         }
-        let ActorBody { inlet, state } = self;
-        drop(inlet);
-        state
+        drop(self.inlet);
+        self.state
     }
 }
 
@@ -324,7 +319,7 @@ impl<S> Inlet<S> {
         // Checked between two messages, so that a message which only computes need not check.
         let mut cancelled = checkpoint().is_err();
         loop {
-            let mut post = self.0.state.lock();
+            let mut post = self.0.lock();
             if cancelled {
                 post.waits = None;
                 return None;
@@ -345,20 +340,20 @@ impl<S> Inlet<S> {
 
 impl<S> Drop for Inlet<S> {
     fn drop(&mut self) {
-        self.0.close();
+        close(&self.0);
     }
 }
 
 impl<S> Clone for TaskActor<S> {
     fn clone(&self) -> TaskActor<S> {
-        self.mailbox.state.lock().addresses += 1;
+        self.mailbox.lock().addresses += 1;
         TaskActor { mailbox: Arc::clone(&self.mailbox) }
     }
 }
 
 impl<S> Drop for TaskActor<S> {
     fn drop(&mut self) {
-        let mut post = self.mailbox.state.lock();
+        let mut post = self.mailbox.lock();
         post.addresses -= 1;
         if post.addresses == 0 {
             stop(&self.mailbox, post);

@@ -34,7 +34,7 @@
 //! A message is put into the mailbox under the same lock under which a step looks for the next
 //! message and puts the state back. So no message is left in the mailbox of a resting actor.
 
-use super::{Mailbox, Message, Post, stop};
+use super::{Mailbox, Message, Post, close, stop};
 use crate::runtime::local::{self, Nesting};
 use crate::runtime::promise::external_child;
 use crate::runtime::{ScopeLease, Task, current_id, here, is_cancelled};
@@ -104,10 +104,8 @@ struct Stop<S>(Arc<Mailbox<S>>);
 impl<S: Send + 'static> Body for Stop<S> {
     /// Drops no messages: a resting actor has none, and a step drops them when it sees the cancel.
     fn on_cancel(self: Box<Self>, _: Arc<Cause>) {
-        stop(&self.0, self.0.state.lock());
+        stop(&self.0, self.0.lock());
     }
-
-    fn on_cleanup(self: Box<Self>) {}
 }
 
 /// Starts an actor whose messages may run on any worker. Returns its task.
@@ -117,7 +115,7 @@ pub(super) fn start<S: Send + 'static>(mailbox: &Arc<Mailbox<S>>, state: S) -> T
     if outside.is_cancelled() {
         // The actor never starts. The mailbox is closed before the state is dropped, as the state's
         // destructor may call the actor.
-        mailbox.close();
+        close(mailbox);
         return task;
     }
     let (_, spawner) = here("TaskActor::start");
@@ -190,7 +188,7 @@ impl<S: Send + 'static> Step<S> {
 
     fn next(&mut self) -> Option<Message<S>> {
         if self.taken.is_empty() {
-            let mut post = self.mailbox.state.lock();
+            let mut post = self.mailbox.lock();
             post.owner = current_id();
             mem::swap(&mut self.taken, &mut post.messages);
         }
@@ -199,7 +197,7 @@ impl<S: Send + 'static> Step<S> {
 
     /// Puts the remaining messages back into the mailbox.
     fn put_back(&mut self) -> MutexGuard<'_, Post<S>> {
-        let mut post = self.mailbox.state.lock();
+        let mut post = self.mailbox.lock();
         post.owner = None;
         if !self.taken.is_empty() {
             self.taken.append(&mut post.messages);
@@ -210,7 +208,7 @@ impl<S: Send + 'static> Step<S> {
 
     fn close(&mut self) {
         drop(self.put_back());
-        self.mailbox.close();
+        close(&self.mailbox);
     }
 
     /// Puts the state into the mailbox, unless there are messages or the actor has been stopped.

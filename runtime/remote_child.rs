@@ -25,8 +25,6 @@ impl Body for Forward {
     fn on_cancel(self: Box<Self>, cause: Arc<Cause>) {
         self.0.pass_on(cause);
     }
-
-    fn on_cleanup(self: Box<Self>) {}
 }
 
 /// The closure that runs on the other runtime. The child ends when `outside` is settled, or dropped

@@ -58,8 +58,6 @@ impl Body for Close {
         let _ = self.0.closed_by.set(cause);
         self.0.close();
     }
-
-    fn on_cleanup(self: Box<Self>) {}
 }
 
 /// The right to use the node of a group. The group stays open while this exists.

@@ -45,7 +45,7 @@ use std::ptr::{self, NonNull};
 /// The two callbacks of a hook. Both are foreign code.
 pub(crate) trait Body: Send {
     fn on_cancel(self: Box<Self>, cause: std::sync::Arc<Cause>);
-    fn on_cleanup(self: Box<Self>);
+    fn on_cleanup(self: Box<Self>) {}
 }
 
 /// See the module's documentation.
