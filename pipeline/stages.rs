@@ -7,7 +7,7 @@
 use crate::pipeline::board::Place;
 use crate::pipeline::run::{self, Flow, Start};
 use crate::runtime::TaskError;
-use crate::shim::{Mutex, MutexGuard};
+use crate::shim::Mutex;
 use crate::task::outcome::{Payload, drop_all, first_of, quietly};
 use crossbeam_utils::CachePadded;
 use std::collections::VecDeque;
@@ -91,17 +91,16 @@ where
     type Item = U;
 
     fn run<N: Step<U, E>>(self, next: N, start: &mut Start) -> Result<(), TaskError<E>> {
-        self.before.run(ParallelStep { f: self.f, next, items: PhantomData }, start)
+        self.before.run(ParallelStep { f: self.f, next }, start)
     }
 }
 
-struct ParallelStep<T, F, N> {
+struct ParallelStep<F, N> {
     f: F,
     next: N,
-    items: PhantomData<fn(T)>,
 }
 
-impl<T, U, F, N, E> Step<T, E> for ParallelStep<T, F, N>
+impl<T, U, F, N, E> Step<T, E> for ParallelStep<F, N>
 where
     T: Send,
     F: Fn(T) -> Result<U, E> + Sync,
@@ -153,7 +152,7 @@ where
     type Item = U;
 
     fn run<N: Step<U, E>>(self, next: N, start: &mut Start) -> Result<(), TaskError<E>> {
-        let step = boxed::<S::Item, _, _, Q>(self.f, start, next);
+        let step = boxed::<_, _, Q>(self.f, start, next);
         self.before.run(step, start)
     }
 }
@@ -161,25 +160,24 @@ where
 /// A stage for one item at a time, in cache lines of its own and in an allocation of its own.
 /// Without the allocation, a stage would be passed by value through as many frames as there are
 /// stages before it.
-type Boxed<T, F, N, Q> = Box<CachePadded<SingleStep<T, F, N, Q>>>;
+type Boxed<F, N, Q> = Box<CachePadded<SingleStep<F, N, Q>>>;
 
 // Kept apart from its caller, which calls the same function for the stages before and should have a
 // small frame.
 #[inline(never)]
-fn boxed<T, F, N, Q: Default>(f: F, start: &mut Start, next: N) -> Boxed<T, F, N, Q> {
+fn boxed<F, N, Q: Default>(f: F, start: &mut Start, next: N) -> Boxed<F, N, Q> {
     let (place, is_landing) = start.next_place();
     let door = Mutex::new(Door { f: Some(Box::new(f)), queue: Q::default() });
-    Box::new(CachePadded::new(SingleStep { door, place, is_landing, next, items: PhantomData }))
+    Box::new(CachePadded::new(SingleStep { door, place, is_landing, next }))
 }
 
-struct SingleStep<T, F, N, Q> {
+struct SingleStep<F, N, Q> {
     door: Mutex<Door<F, Q>>,
     place: Place,
     /// Every item is put into the queue here, so that the stack gets no deeper: the calls for the
     /// stages behind are nested.
     is_landing: bool,
     next: N,
-    items: PhantomData<fn(T)>,
 }
 
 /// The entrance of a stage for one item at a time. Locked for a few instructions, never while a
@@ -190,14 +188,7 @@ struct Door<F, Q> {
     queue: Q,
 }
 
-impl<T, F, N, Q> SingleStep<T, F, N, Q> {
-    fn door(&self) -> MutexGuard<'_, Door<F, Q>> {
-        // No code that can panic runs under the lock.
-        self.door.lock()
-    }
-}
-
-impl<T, U, F, N, E, Q> Step<T, E> for Boxed<T, F, N, Q>
+impl<T, U, F, N, E, Q> Step<T, E> for Boxed<F, N, Q>
 where
     T: Send,
     F: FnMut(T) -> Result<U, E> + Send,
@@ -207,7 +198,7 @@ where
     #[inline]
     fn carry<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, number: usize, item: T) {
         let stays = self.is_landing || flow.gives_way();
-        let mut door = self.door();
+        let mut door = self.door.lock();
         let Door { f, queue } = &mut *door;
         if !stays && f.is_some() && queue.is_next(number) {
             let f = f.take().expect("it is there");
@@ -230,7 +221,7 @@ where
         if place != self.place {
             return false;
         }
-        let mut door = self.door();
+        let mut door = self.door.lock();
         // Another carrier may have been here in the meantime, if several stages share the place.
         if door.f.is_none() {
             return false;
@@ -251,11 +242,11 @@ where
     }
 }
 
-impl<T, F, N, Q> SingleStep<T, F, N, Q> {
+impl<F, N, Q> SingleStep<F, N, Q> {
     /// Takes an item through the stage and on. The caller owns the closure, so no other carrier is
     /// in the stage.
     #[inline]
-    fn pass<'scope, U, E, X>(&'scope self, flow: X, number: usize, item: T, mut f: Box<F>)
+    fn pass<'scope, T, U, E, X>(&'scope self, flow: X, number: usize, item: T, mut f: Box<F>)
     where
         T: Send,
         F: FnMut(T) -> Result<U, E> + Send,
@@ -264,13 +255,13 @@ impl<T, F, N, Q> SingleStep<T, F, N, Q> {
         X: Flow<'scope, E>,
     {
         if flow.is_stopped() {
-            self.door().f = Some(f);
+            self.door.lock().f = Some(f);
             return;
         }
         // Caught here, as an unwinding must not drop the closure.
         match catch_unwind(AssertUnwindSafe(|| f(item))) {
             Ok(Ok(item)) => {
-                let mut door = self.door();
+                let mut door = self.door.lock();
                 door.f = Some(f);
                 door.queue.leave();
                 let is_ready = door.queue.is_ready();
@@ -281,11 +272,11 @@ impl<T, F, N, Q> SingleStep<T, F, N, Q> {
                 self.next.carry(flow, number, item);
             }
             Ok(Err(error)) => {
-                self.door().f = Some(f);
+                self.door.lock().f = Some(f);
                 flow.failed(error);
             }
             Err(payload) => {
-                self.door().f = Some(f);
+                self.door.lock().f = Some(f);
                 flow.panicked(payload);
             }
         }
