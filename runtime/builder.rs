@@ -285,11 +285,8 @@ impl Builder {
         }
         let stack_class = StackClass::for_size(self.stack_size)?;
         let cores = if self.pin_workers { Some(cores()?) } else { None };
-        let reporter = if self.overflow_report {
-            Some(overflow::install(describe).map_err(BuildError::OverflowReport)?)
-        } else {
-            None
-        };
+        let reporter = self.overflow_report.then(|| overflow::install(describe)).transpose();
+        let reporter = reporter.map_err(BuildError::OverflowReport)?;
         let config = Config {
             workers,
             stack_class,
@@ -325,11 +322,8 @@ impl Builder {
                     thread::main(&shared, index, &config);
                 },
             );
-            match started {
-                Ok(thread) => runtime.threads.push(thread),
-                // Dropping `runtime` ends the workers that were started.
-                Err(error) => return Err(BuildError::Thread(error)),
-            }
+            // On an error, dropping `runtime` ends the workers that were started.
+            runtime.threads.push(started.map_err(BuildError::Thread)?);
         }
         Ok(runtime)
     }

@@ -2,7 +2,7 @@
 
 use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
 use crate::runtime::metrics::Metrics;
-use crate::runtime::spawn::{outside_terms, terms};
+use crate::runtime::spawn::{terms, terms_with};
 use crate::runtime::task::Task;
 use crate::runtime::task_builder::{Guarding, Seal, TaskBuilder, TaskPlace, task};
 use crate::scheduler::life::complete::ParentLives;
@@ -186,7 +186,7 @@ impl Handle {
                 let Some(child) = self.shared.root.admit() else {
                     return Err(JoinError::NotStarted(Cancelled::by_the_end()));
                 };
-                let terms = outside_terms(at, Traits::default(), None);
+                let terms = terms_with(at, Traits::default(), None, None);
                 // SAFETY: the structured wait below outlasts the task.
                 self.shared.spawn_root(child, f, unsafe { Lasting::promised() }, terms)
             }

@@ -207,10 +207,7 @@ impl Interval {
             sleep_to(self.next)?;
             return Ok(self.take());
         }
-        match wait(self.tick_async())? {
-            Ok(due) => Ok(due),
-            Err(RuntimeEnded) => Err(Cancelled::by_the_end()),
-        }
+        wait(self.tick_async())?.map_err(|RuntimeEnded| Cancelled::by_the_end())
     }
 
     /// Returns a future that waits for the next tick, on any executor. Dropping the future before

@@ -2,7 +2,7 @@
 
 use crate::runtime::here;
 use crate::runtime::local::Nesting;
-use crate::runtime::spawn::{outside_terms, terms_with};
+use crate::runtime::spawn::terms_with;
 use crate::runtime::task::Task;
 use crate::runtime::task_builder::{Guarding, Seal, TaskBuilder, TaskPlace};
 use crate::scheduler::cancel::{cancel_node, is_cancelled};
@@ -95,7 +95,7 @@ impl ScopeLease {
     pub(crate) fn new(node: LiveNode<'_>) -> ScopeLease {
         let (worker, _) = here("lease");
         // Without bindings of task-locals, which handles do not keep.
-        let terms = outside_terms(Location::caller(), Traits::default(), None);
+        let terms = terms_with(Location::caller(), Traits::default(), None, None);
         let (handle, child) = worker.shared().spawn_external(node, terms, OnCancel::Wait, false);
         handle.let_go(ParentLives::UNKNOWN);
         ScopeLease { child: Arc::new(child) }

@@ -110,7 +110,7 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
         }
         let task = task.get();
         let _pin = Pin::innermost();
-        let outer = chain(task).clone();
+        let outer = inherit(task);
         let binding: Arc<dyn Any + Send + Sync> =
             Arc::new(Binding { key: self.key(), value: Arc::new(value), outer: outer.clone() });
         set_nesting(task, Some(binding));
@@ -137,7 +137,7 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
     /// ```
     pub fn with<R>(&'static self, f: impl FnOnce(Option<&T>) -> R) -> R {
         let task = Worker::current().and_then(Worker::task);
-        let mut next = task.and_then(|task| chain(&task).clone());
+        let mut next = task.and_then(|task| inherit(&task));
         while let Some(node) = next {
             let Ok(binding) = node.downcast::<Binding>() else { break };
             if binding.key == self.key() {
@@ -148,16 +148,6 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
             next = binding.outer.clone();
         }
         f(None)
-    }
-}
-
-fn chain(task: &Record) -> &Nesting {
-    static NONE: Nesting = None;
-    match task.cold() {
-        // SAFETY: only the thread that runs the task uses its chain, and that is the caller. Only
-        // `set_nesting` replaces the chain, on the same thread, while no reference to it exists.
-        Some(cold) => unsafe { &*cold.locals.get() },
-        None => &NONE,
     }
 }
 
@@ -176,12 +166,12 @@ pub(crate) fn rebind(chain: Nesting) {
     set_nesting(&task, chain);
 }
 
-/// The chain that a child starts with.
+/// The chain of the running task, with which its children start.
 #[inline]
-pub(crate) fn inherit(parent: &Record) -> Nesting {
+pub(crate) fn inherit(task: &Record) -> Nesting {
     // Most tasks have none.
-    let cold = parent.cold()?;
-    // SAFETY: the caller runs the parent, so no other thread uses its chain. Inlined from `chain`,
-    // because each spawn runs this.
+    let cold = task.cold()?;
+    // SAFETY: the caller runs the task, so no other thread uses its chain. Only `set_nesting`
+    // replaces the chain, on the same thread.
     unsafe { (*cold.locals.get()).clone() }
 }

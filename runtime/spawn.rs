@@ -24,16 +24,7 @@ pub(crate) fn terms(
     terms_with(at, traits, name, local::inherit(&parent))
 }
 
-/// The terms of a spawn from outside a task.
-pub(crate) fn outside_terms(
-    at: &'static Location<'static>,
-    traits: Traits,
-    name: Option<Box<str>>,
-) -> Terms {
-    terms_with(at, traits, name, None)
-}
-
-/// The terms of a spawn with these task-locals.
+/// The terms of a spawn with these task-locals. A spawn from outside a task has none.
 #[inline(always)]
 pub(crate) fn terms_with(
     at: &'static Location<'static>,

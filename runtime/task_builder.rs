@@ -2,9 +2,9 @@
 
 use crate::retire::stack::StackClass;
 use crate::runtime::errors::BuildError;
-use crate::runtime::here;
-use crate::runtime::spawn::{LocalTask, outside_terms, terms};
+use crate::runtime::spawn::{LocalTask, terms_with};
 use crate::runtime::task::Task;
+use crate::runtime::{here, local};
 use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::life::spawn::{Lasting, Terms};
 use crate::scheduler::wait::no_suspend::assert_may_suspend;
@@ -344,12 +344,8 @@ impl<G: Guarding> TaskBuilder<G> {
     #[inline]
     #[track_caller]
     pub(crate) fn into_terms(self, task: Option<TaskRef<'_>>) -> (Terms, G) {
-        let at = Location::caller();
-        let terms = match task {
-            Some(task) => terms(task, at, self.traits, self.name),
-            None => outside_terms(at, self.traits, self.name),
-        };
-        (terms, self.guard)
+        let locals = task.and_then(|task| local::inherit(&task));
+        (terms_with(Location::caller(), self.traits, self.name, locals), self.guard)
     }
 
     /// Spawns the task below `parent`, from the running task.

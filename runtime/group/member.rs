@@ -124,7 +124,7 @@ pub(super) struct Member<E> {
 }
 
 impl<E> Member<E> {
-    fn run<R: MemberResult<E>>(mut self, f: impl FnOnce() -> R)
+    pub(super) fn run<R: MemberResult<E>>(mut self, f: impl FnOnce() -> R)
     where
         E: 'static,
     {
@@ -184,18 +184,5 @@ impl<E> Drop for Member<E> {
             JoinError::Panicked(PanicPayload::new(Box::new(text)))
         };
         self.fail(error.into());
-    }
-}
-
-/// The closure of a member, and the member. The fields are dropped in this order.
-pub(super) struct Parts<F, E> {
-    pub(super) f: F,
-    pub(super) member: Member<E>,
-}
-
-impl<F: FnOnce() -> R, R: MemberResult<E>, E: 'static> Parts<F, E> {
-    pub(super) fn run(self) {
-        let Parts { f, member } = self;
-        member.run(f);
     }
 }

@@ -12,7 +12,7 @@ use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
 use crate::runtime::handle::Handle;
 use crate::runtime::here;
 use crate::runtime::lease::spawn_from_anywhere;
-use crate::runtime::spawn::outside_terms;
+use crate::runtime::spawn::terms_with;
 use crate::runtime::task::Task;
 use crate::runtime::task_builder::{Guarding, Seal, TaskBuilder, TaskPlace, task};
 use crate::scheduler::cancel::is_cancelled;
@@ -23,7 +23,7 @@ use crate::scheduler::worker::shared as scheduler;
 use crate::task::cause::Reason;
 use crate::task::record::Traits;
 use hold::Hold;
-use member::{Kept, Member, Parts, Shared};
+use member::{Kept, Member, Shared};
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -168,7 +168,7 @@ impl<E: Send + 'static> TaskGroup<E> {
         counted: bool,
     ) -> TaskGroup<E> {
         // Without bindings of task-locals, which handles do not keep.
-        let terms = outside_terms(Location::caller(), Traits::default(), None);
+        let terms = terms_with(Location::caller(), Traits::default(), None, None);
         let (handle, outside) = shared.spawn_external(parent, terms, on_cancel, counted);
         TaskGroup::with(Some(Task::new(handle)), Hold::new(outside, on_cancel))
     }
@@ -340,8 +340,12 @@ where
         let fails_fast = self.fails_fast.then_some(Location::caller());
         let member = Member { group: Arc::clone(&self.shared), fails_fast, ran: false };
         // The closure's captures must be dropped before the member.
-        let parts = Parts { f, member };
-        let (run, shared) = (move || parts.run(), hold.outside().shared());
+        let parts = (f, member);
+        let run = move || {
+            let (f, member) = parts;
+            member.run(f);
+        };
+        let shared = hold.outside().shared();
         // SAFETY: the closure is 'static, and `_entered` holds the group open, so its node is open.
         let task = unsafe { spawn_from_anywhere(shared, self.shared.node(), task, run, true) };
         task.into_iter().for_each(Task::detach);
