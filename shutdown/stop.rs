@@ -14,7 +14,7 @@
 use super::node::{Node, State, follow};
 use super::node_ref::NodeRef;
 use super::word::{CHILD, HOLD, TOO_MANY, too_many};
-use crate::scheduler::wait::waiters::{WaitList, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, Wakes, with_wakes};
 use crate::shim::atomic::Ordering;
 
 /// The number of children that are stopped, or waiters that are woken, per acquisition of the lock.
@@ -101,21 +101,13 @@ fn wake_all(node: &Node, list: impl Fn(&mut State) -> Option<&mut WaitList>) {
     if !node.word.look().wants_visit() {
         return;
     }
-    loop {
-        let (mut wakes, mut batch) = (Wakes::default(), BATCH);
-        let mut state = node.state.lock();
-        if let Some(list) = list(&mut state) {
-            while batch > 0
-                && let Some(wake) = list.grant_first(0)
-            {
-                wakes.add(wake);
-                batch -= 1;
-            }
+    let wake_batch = |state: &mut State, wakes: &mut Wakes| {
+        let Some(list) = list(state) else { return false };
+        for _ in 0..BATCH {
+            let Some(wake) = list.grant_first(0) else { return false };
+            wakes.add(wake);
         }
-        drop(state);
-        wakes.deliver();
-        if batch > 0 {
-            return;
-        }
-    }
+        true
+    };
+    while with_wakes(&node.state, wake_batch) {}
 }

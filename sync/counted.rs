@@ -19,7 +19,7 @@
 use super::called::{CALL, Calling, enter_called};
 use super::passing::{CalledAt, FirstSince, Passes, gives_way};
 use crate::scheduler::wait::interrupted::Interruption;
-use crate::scheduler::wait::waiters::{WaitList, WaitMode, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitMode, WaitNode, Waitable, Wakes, with_wakes};
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::time::Instant;
 use crate::shim::{Mutex, MutexGuard, const_fn};
@@ -99,7 +99,7 @@ pub(super) trait Kind: Sized {
 /// The word comes last: the value of a lock follows it, mostly in the same cache line.
 #[repr(C)]
 pub(super) struct Counted<K> {
-    queue: Mutex<WaitList>,
+    pub(super) queue: Mutex<WaitList>,
     pub(super) passes: Passes,
     called_at: CalledAt,
     pub(super) first_since: FirstSince,
@@ -190,19 +190,17 @@ impl<K: Kind> Counted<K> {
     #[cold]
     #[inline(never)]
     pub(super) fn serve_queue(&self, hands_over: bool) {
-        let mut wakes = Wakes::default();
-        let mut queue = self.state();
-        if hands_over && let Some(first) = queue.first() {
-            if called(self.word.load(Ordering::Relaxed)) > 0 && self.called_at.is_where(first) {
-                // Otherwise each exit would take the queue's lock until that worker comes.
-                self.note_first();
-            } else {
-                first.token.set(first.token.get() | OVERDUE);
+        with_wakes(&self.queue, |queue, wakes| {
+            if hands_over && let Some(first) = queue.first() {
+                if called(self.word.load(Ordering::Relaxed)) > 0 && self.called_at.is_where(first) {
+                    // Otherwise each exit would take the queue's lock until that worker comes.
+                    self.note_first();
+                } else {
+                    first.token.set(first.token.get() | OVERDUE);
+                }
             }
-        }
-        self.serve(&mut queue, &mut wakes);
-        drop(queue);
-        wakes.deliver();
+            self.serve(queue, wakes);
+        });
     }
 
     /// Notes that another waiter is the first now.

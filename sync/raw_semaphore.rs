@@ -55,7 +55,7 @@ use super::counted::{
     CALLED, Counted, HANDED, Kind, MOST_CALLED, ONE, OWN as SHUT, QUEUED, STRICT, WAITS, asked,
     called,
 };
-use crate::scheduler::wait::waiters::{WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitNode, with_wakes};
 use crate::shim::atomic::Ordering;
 use crate::shim::const_fn;
 
@@ -181,12 +181,10 @@ impl RawSemaphore {
 
     /// Closes the semaphore: no caller gets permits from now on.
     pub(super) fn close(&self) {
-        let mut wakes = Wakes::default();
-        let mut queue = self.state();
-        // MUTANT(semaphore.close): split
-        self.word.fetch_or(SHUT, Ordering::AcqRel);
-        self.serve(&mut queue, &mut wakes);
-        drop(queue);
-        wakes.deliver();
+        with_wakes(&self.queue, |queue, wakes| {
+            // MUTANT(semaphore.close): split
+            self.word.fetch_or(SHUT, Ordering::AcqRel);
+            self.serve(queue, wakes);
+        });
     }
 }

@@ -36,7 +36,7 @@ use super::arithmetic::{Sequence, nearest};
 use super::awaited::{Awaited, CLOSED, Numbers, Options, PUBLISHED};
 use super::spinning::Learned;
 use super::strategy::WaitStrategy;
-use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes, with_wakes};
 use crate::shim::asymmetric::{heavy, is_one_sided, light, prepare};
 use crate::shim::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 use crate::shim::{Mutex, MutexGuard};
@@ -165,22 +165,20 @@ impl<S: Sequence> RawBarrier<S> {
     #[cold]
     #[inline(never)]
     fn tell(&self) {
-        let mut wakes = Wakes::default();
-        let mut state = self.state();
-        state.waiters.grant_those(|node| self.answer(target_of(node)), &mut wakes);
-        let ended = self.ended() != End::Open;
-        let last = self.published();
         let mut told: Vec<Arc<dyn Watcher>> = Vec::new();
-        for armed in &mut state.watchers {
-            let come = armed.at.is_some_and(|at| !last.precedes(S::from_word(at)));
-            if come || ended {
-                armed.at = None;
-                told.extend(armed.watcher.upgrade());
+        with_wakes(&self.state, |state, wakes| {
+            state.waiters.grant_those(|node| self.answer(target_of(node)), wakes);
+            let ended = self.ended() != End::Open;
+            let last = self.published();
+            for armed in &mut state.watchers {
+                let come = armed.at.is_some_and(|at| !last.precedes(S::from_word(at)));
+                if come || ended {
+                    armed.at = None;
+                    told.extend(armed.watcher.upgrade());
+                }
             }
-        }
-        self.want(&state);
-        drop(state);
-        wakes.deliver();
+            self.want(state);
+        });
         told.iter().for_each(|watcher| watcher.progress());
     }
 

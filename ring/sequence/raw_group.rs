@@ -24,7 +24,7 @@ use super::awaited::{Awaited, CLOSED, Numbers, Options, PUBLISHED};
 use super::barrier::SequenceBarrier;
 use super::raw_barrier::{End, Fences, Watcher};
 use super::spinning::Learned;
-use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes, with_wakes};
 use crate::shim::{Mutex, MutexGuard};
 use std::sync::{Arc, Weak};
 
@@ -83,22 +83,20 @@ pub(super) fn arm<S: Sequence>(members: &[SequenceBarrier<S>], watcher: &Weak<dy
 
 impl<S: Sequence> Watcher for RawGroup<S> {
     fn progress(&self) {
-        let mut wakes = Wakes::default();
-        let mut waiters = self.state();
-        loop {
-            let answer = |node: &WaitNode| self.answer(S::from_word(node.token.get()));
-            waiters.grant_those(answer, &mut wakes);
-            let last = self.published();
-            let targets = waiters.iter().map(|node| S::from_word(node.token.get()));
-            let Some(nearest) = nearest(targets, last) else { break };
-            arm(&self.members, &self.watcher, nearest);
-            // MUTANT(group.progress.look): true
-            if self.answer(nearest).is_none() {
-                break;
+        with_wakes(&self.waiters, |waiters, wakes| {
+            loop {
+                let answer = |node: &WaitNode| self.answer(S::from_word(node.token.get()));
+                waiters.grant_those(answer, wakes);
+                let last = self.published();
+                let targets = waiters.iter().map(|node| S::from_word(node.token.get()));
+                let Some(nearest) = nearest(targets, last) else { break };
+                arm(&self.members, &self.watcher, nearest);
+                // MUTANT(group.progress.look): true
+                if self.answer(nearest).is_none() {
+                    break;
+                }
             }
-        }
-        drop(waiters);
-        wakes.deliver();
+        });
     }
 }
 

@@ -9,7 +9,7 @@ use super::raw_barrier::Watcher;
 use super::raw_group::minimum;
 use super::spinning::Learned;
 use super::stamps::{Reading, Stamps};
-use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes, with_wakes};
 use crate::shim::MutexGuard;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
@@ -121,19 +121,15 @@ impl<S: Sequence> RawMulti<S> {
     #[cold]
     #[inline(never)]
     fn tell(&self) {
-        let mut wakes = Wakes::default();
-        let mut reading = self.stamps.reading.lock();
-        self.stamps.settle(&mut reading, None, &mut wakes, || self.claims.next());
-        drop(reading);
-        wakes.deliver();
+        with_wakes(&self.stamps.reading, |reading, wakes| {
+            self.stamps.settle(reading, None, wakes, || self.claims.next())
+        });
     }
 
     fn grant_room(&self) {
-        let mut wakes = Wakes::default();
-        let mut waiters = self.claims.waiters.lock();
-        self.claims.grant(&mut waiters, &self.watcher, &mut wakes);
-        drop(waiters);
-        wakes.deliver();
+        with_wakes(&self.claims.waiters, |waiters, wakes| {
+            self.claims.grant(waiters, &self.watcher, wakes);
+        });
     }
 
     /// Returns `true` if later claims are refused, and everything claimed is published or given

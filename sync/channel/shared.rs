@@ -23,7 +23,7 @@
 use super::line::{CALL, Ends, Line, MOVED, PERMIT, Receivers, Senders, Side, Supply, returns};
 use super::queue::{OfQueue, Queue};
 use super::ring::{OfRing, Ring};
-use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes, with_wakes};
 use crate::shim::atomic::AtomicUsize;
 use crate::shim::{Mutex, MutexGuard};
 use crate::task::outcome::{drop_all, resume_in_destructor};
@@ -84,29 +84,21 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Calls `f` under the lock, then wakes the waiters that it has served.
-    fn with<R>(&self, f: impl FnOnce(&mut State<T>, &mut Wakes) -> R) -> R {
-        let mut wakes = Wakes::default();
-        let mut state = self.state.lock();
-        let result = f(&mut state, &mut wakes);
-        drop(state);
-        wakes.deliver();
-        result
-    }
-
     /// Calls `f` with the line of one side under the lock, then wakes the waiters that it has
     /// served.
     fn with_line<S: Side, R>(
         &self,
         f: impl FnOnce(&mut Line, &mut dyn Supply, &mut Wakes) -> R,
     ) -> R {
-        self.with(|state, wakes| {
+        with_wakes(&self.state, |state, wakes| {
             self.with_side::<S, R>(state, |line, supply| f(line, supply, wakes))
         })
     }
 
     fn with_queue<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
-        self.with(|State { queue, ends }, wakes| queue.try_move::<S>(cell, ends, wakes))
+        with_wakes(&self.state, |State { queue, ends }, wakes| {
+            queue.try_move::<S>(cell, ends, wakes)
+        })
     }
 
     /// Puts a value in, if there is a place and no waiter must have it first. Empties `value` on
@@ -222,8 +214,9 @@ impl<T> Shared<T> {
     /// Moves a value with a permit, which is used up.
     pub(super) fn by_permit<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
         let Some(ring) = &self.ring else {
-            return self
-                .with(|State { queue, ends }, wakes| queue.by_permit::<S>(cell, ends, wakes));
+            return with_wakes(&self.state, |State { queue, ends }, wakes| {
+                queue.by_permit::<S>(cell, ends, wakes)
+            });
         };
         let tried = ring.by_permit::<S>(cell);
         // MUTANT(ring.by_permit.look): false

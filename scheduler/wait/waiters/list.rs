@@ -3,9 +3,9 @@
 use crate::scheduler::life::complete::{wake, wake_future};
 use crate::scheduler::queue::ready_stack::ReadyStack;
 use crate::scheduler::wait::resume::resume_all;
-use crate::shim::Cell;
 #[cfg(not(loom))]
 use crate::shim::abort_with;
+use crate::shim::{Cell, Mutex};
 use crate::task::reference::WaiterRef;
 use crate::task::thread_waiter::ThreadWaiter;
 use crate::task::words::join::Waiter;
@@ -180,6 +180,16 @@ impl Wakes {
         resume_all(self.tasks);
         self.others.into_iter().for_each(Wake::deliver);
     }
+}
+
+/// Calls `f` under the lock, then wakes the waiters that it has served.
+pub(crate) fn with_wakes<S, R>(lock: &Mutex<S>, f: impl FnOnce(&mut S, &mut Wakes) -> R) -> R {
+    let mut wakes = Wakes::default();
+    let mut state = lock.lock();
+    let result = f(&mut state, &mut wakes);
+    drop(state);
+    wakes.deliver();
+    result
 }
 
 /// The waiters of a primitive, in order of arrival.

@@ -57,7 +57,7 @@ mod list;
 mod turns;
 mod wait_future;
 
-pub(crate) use list::{WaitList, WaitNode, Wake, Wakes, Who};
+pub(crate) use list::{WaitList, WaitNode, Wake, Wakes, Who, with_wakes};
 pub(crate) use turns::Turns;
 pub(crate) use wait_future::WaitFuture;
 
