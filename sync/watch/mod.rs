@@ -43,12 +43,6 @@ struct Latest<T> {
     writer: Holder,
 }
 
-/// Why a value was not sent: there is a newer one than the one that it was made from.
-struct Outrun {
-    /// The holder that has sent the newer value.
-    by: Holder,
-}
-
 impl<T> Slot<Latest<T>> {
     fn of(value: T, writer: Holder) -> Slot<Latest<T>> {
         Slot::new(Latest { value: Arc::new(value), writer }, NOTHING + 1)
@@ -60,14 +54,15 @@ impl<T> Slot<Latest<T>> {
         (Arc::clone(&state.content.value), self.sent())
     }
 
-    /// Replaces the value. If `from` is given, replaces only the value with that number.
-    fn replace(&self, value: Arc<T>, from: Option<u64>, writer: Holder) -> Result<(), Outrun> {
+    /// Replaces the value. If `from` is given, replaces only the value with that number. Returns
+    /// the holder that has sent a newer one otherwise.
+    fn replace(&self, value: Arc<T>, from: Option<u64>, writer: Holder) -> Result<(), Holder> {
         let mut state = self.state.lock();
         // MUTANT(watched.outrun): false
         if from.is_some_and(|from| from != self.sent()) {
             let by = state.content.writer;
             drop(state);
-            return Err(Outrun { by });
+            return Err(by);
         }
         let before = std::mem::replace(&mut state.content, Latest { value, writer });
         self.publish(state);
@@ -207,8 +202,8 @@ impl<T> WatchSender<T> {
             match self.slot.replace(Arc::new(value), Some(version), me) {
                 Ok(()) => return true,
                 // No other code runs in the name of the caller, so `f` has sent.
-                Err(outrun) => assert!(
-                    outrun.by != me,
+                Err(by) => assert!(
+                    by != me,
                     "cygnet: the closure of send_modify or send_if_modified has sent to its own \
                      watch: change the value through the argument instead"
                 ),
