@@ -1,6 +1,6 @@
 //! Alternate signal stacks: a signal handler runs on one when the current stack has overflowed.
 
-use crate::shim::real::{Mutex, MutexGuard};
+use crate::shim::real::Mutex;
 use std::marker::PhantomData;
 use std::{io, ptr};
 
@@ -38,7 +38,7 @@ impl AltStack {
     /// # Errors
     /// If memory is short, or if the thread is running on an alternate stack.
     pub(crate) fn install() -> io::Result<AltStack> {
-        let spare = spares().pop();
+        let spare = SPARES.lock().pop();
         let map = spare.map_or_else(map, Ok)?;
         let bottom = map.as_mut_ptr().wrapping_add(GUARD).cast();
         let size = map.len() - GUARD;
@@ -60,15 +60,11 @@ impl Drop for AltStack {
             std::mem::forget(map);
             return;
         }
-        let mut spares = spares();
+        let mut spares = SPARES.lock();
         if spares.len() < SPARE {
             spares.extend(map);
         }
     }
-}
-
-fn spares() -> MutexGuard<'static, Vec<MmapRaw>> {
-    SPARES.lock()
 }
 
 /// Maps a stack and installs its guard.

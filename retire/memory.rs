@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::{array, fs, ptr};
 
-use crate::shim::{Fault, Mutex, MutexGuard, fault, is_simulated};
+use crate::shim::{Fault, Mutex, fault, is_simulated};
 
 use super::guard::{GUARD, GuardKind, Pages, page_size};
 use super::slab::Slab;
@@ -22,6 +22,7 @@ pub(crate) struct StackMemory {
     max_stacks: usize,
     /// The limit on guards that split a mapping.
     max_splits: usize,
+    /// Consistent at each point where a panic can occur under the lock.
     ledger: Mutex<Ledger>,
 }
 
@@ -105,12 +106,12 @@ impl StackMemory {
         if fault(Fault::Stack) {
             return Err(StackExhausted::Memory { errno: libc::ENOMEM });
         }
-        let (stack, guarded) = self.ledger().take(self, limit, class)?;
+        let (stack, guarded) = self.ledger.lock().take(self, limit, class)?;
         if !guarded {
             // Outside of the lock, as the slot belongs to this handle and other workers need stacks
             // too.
             if let Err(errno) = stack.guard_pages().install(self.guard) {
-                self.ledger().put_bare(stack);
+                self.ledger.lock().put_bare(stack);
                 return Err(refusal(errno));
             }
         }
@@ -135,7 +136,7 @@ impl StackMemory {
         let mut bare = Vec::with_capacity(1 + extra);
         let mut guarded = Vec::new();
         {
-            let mut ledger = self.ledger();
+            let mut ledger = self.ledger.lock();
             let (first, has_guard) = ledger.take(self, self.max_stacks, class)?;
             if has_guard {
                 // Most likely its neighbours have guards too, so there is nothing to save.
@@ -158,7 +159,7 @@ impl StackMemory {
             match (done, &first) {
                 (true, None) => first = Some(stack),
                 (true, Some(_)) => guarded.push(stack),
-                (false, _) => self.ledger().put_bare(stack),
+                (false, _) => self.ledger.lock().put_bare(stack),
             }
         }
         match first.or_else(|| guarded.pop()) {
@@ -171,7 +172,7 @@ impl StackMemory {
     /// stays resident as long as the slab is mapped, and the next runtime may inherit the slab.
     pub(crate) fn give_back_warm(&self, stacks: Vec<Stack>) {
         let mut surplus = Vec::new();
-        self.ledger().put(stacks, &mut surplus);
+        self.ledger.lock().put(stacks, &mut surplus);
         drop(surplus);
     }
 
@@ -199,19 +200,19 @@ impl StackMemory {
         });
         Pages::discard_all(&runs.collect::<Vec<_>>());
         let mut surplus = Vec::new();
-        self.ledger().put(stacks, &mut surplus);
+        self.ledger.lock().put(stacks, &mut surplus);
         // Unmapping is slow, so it happens after the lock is released.
         drop(surplus);
     }
 
     /// Returns whether the limit allows another stack. Takes the lock.
     pub(crate) fn has_room(&self) -> bool {
-        self.ledger().live < self.max_stacks
+        self.ledger.lock().live < self.max_stacks
     }
 
     /// Returns a snapshot of the counters. Takes the lock.
     pub(crate) fn counters(&self) -> StackCounters {
-        let ledger = self.ledger();
+        let ledger = self.ledger.lock();
         let slabs = || ledger.shelves.iter().flat_map(|shelf| shelf.slabs.iter().flatten());
         StackCounters {
             live: ledger.live,
@@ -219,12 +220,6 @@ impl StackMemory {
             slabs: slabs().count(),
             mapped: slabs().map(Slab::bytes).sum(),
         }
-    }
-
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // The ledger is consistent at each point where a panic can occur, so poisoning does not
-        // matter.
-        self.ledger.lock()
     }
 }
 

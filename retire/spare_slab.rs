@@ -29,17 +29,13 @@ pub(super) fn take(class: StackClass) -> Option<Slab> {
 ///
 /// All of `slabs` must be of the default class and have markers as guards.
 pub(super) fn keep(slabs: impl Iterator<Item = Slab>) {
-    let mut left = Vec::new();
-    {
-        let mut spare = SPARE.lock();
-        for slab in slabs {
-            if spare.is_none() && slab.is_idle() && slab.guards() <= FEW {
-                *spare = Some(slab);
-            } else {
-                left.push(slab);
-            }
-        }
+    let mut slabs: Vec<_> = slabs.collect();
+    let fits = |slab: &Slab| slab.is_idle() && slab.guards() <= FEW;
+    let mut spare = SPARE.lock();
+    if spare.is_none() {
+        *spare = slabs.iter().position(fits).map(|fit| slabs.swap_remove(fit));
     }
+    drop(spare);
     // Unmapping is slow, so it happens after the lock is released.
-    drop(left);
+    drop(slabs);
 }
