@@ -8,7 +8,7 @@ use crate::scheduler::life::root::Root;
 use crate::scheduler::wait::interrupted::Interrupted;
 use crate::scheduler::wait::park::{Limit, publish_wait};
 use crate::shim::atomic::{AtomicBool, Ordering};
-use crate::shim::check::{FENCES, Stage, explore_to_the_end, plant};
+use crate::shim::check::{FENCES, Stage, explore_to_the_end, models};
 use crate::shim::thread::spawn;
 use crate::task::cause::Cause;
 use crate::task::children::ChildrenRef;
@@ -105,38 +105,26 @@ fn wait_and_cut(short: Interruption, granted: bool) {
     waiter.task.free(1);
 }
 
-#[test]
-fn loom_a_wait_ends_when_its_time_limit_expires() {
-    explore_to_the_end(3, || wait_and_cut(Interruption::Expiry, false));
-}
+models! {
+    fn loom_a_wait_ends_when_its_time_limit_expires() =
+        explore_to_the_end(3, || wait_and_cut(Interruption::Expiry, false));
 
-#[test]
-fn loom_a_grant_or_an_expiry_ends_a_wait_and_not_both() {
-    explore_to_the_end(3, || wait_and_cut(Interruption::Expiry, true));
-}
+    fn loom_a_grant_or_an_expiry_ends_a_wait_and_not_both() =
+        explore_to_the_end(3, || wait_and_cut(Interruption::Expiry, true));
 
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_timer_that_looks_for_a_waiter_before_it_is_seen() {
-    plant("task/words/wait.rs", FENCES);
-    explore_to_the_end(3, || wait_and_cut(Interruption::Expiry, false));
-}
+    fn loom_negative_a_timer_that_looks_for_a_waiter_before_it_is_seen() =
+        explore_to_the_end(3, || wait_and_cut(Interruption::Expiry, false)),
+        without FENCES in "task/words/wait.rs", fails: "deadlock";
 
-#[test]
-fn loom_a_wait_is_interrupted_or_sees_the_cancel() {
-    explore_to_the_end(3, || wait_and_cut(Interruption::Cancel, false));
-}
+    fn loom_a_wait_is_interrupted_or_sees_the_cancel() =
+        explore_to_the_end(3, || wait_and_cut(Interruption::Cancel, false));
 
-#[test]
-fn loom_a_grant_or_a_cancel_ends_a_wait_and_not_both() {
-    explore_to_the_end(3, || wait_and_cut(Interruption::Cancel, true));
-}
+    fn loom_a_grant_or_a_cancel_ends_a_wait_and_not_both() =
+        explore_to_the_end(3, || wait_and_cut(Interruption::Cancel, true));
 
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_a_canceller_that_looks_for_a_waiter_before_its_mark_is_seen() {
-    plant("task/words/wait.rs", FENCES);
-    explore_to_the_end(3, || wait_and_cut(Interruption::Cancel, false));
+    fn loom_negative_a_canceller_that_looks_for_a_waiter_before_its_mark_is_seen() =
+        explore_to_the_end(3, || wait_and_cut(Interruption::Cancel, false)),
+        without FENCES in "task/words/wait.rs", fails: "deadlock";
 }
 
 #[test]
@@ -213,17 +201,15 @@ fn ask_and_link(asking: usize, linked: usize, known: bool) {
     }
 }
 
-/// The task between is linked before the walk comes to it, by a thread that has not seen the mark
-/// above it.
-#[test]
-fn loom_a_task_that_was_told_of_a_cancel_stays_cancelled() {
-    explore_to_the_end(2, || ask_and_link(2, 1, false));
-}
+models! {
+    /// The task between is linked before the walk comes to it, by a thread that has not seen the
+    /// mark above it.
+    fn loom_a_task_that_was_told_of_a_cancel_stays_cancelled() =
+        explore_to_the_end(2, || ask_and_link(2, 1, false));
 
-/// A query marks the second task while the third one is linked. The third is marked too.
-#[test]
-fn loom_a_task_linked_below_a_task_that_asks_is_cancelled() {
-    explore_to_the_end(2, || ask_and_link(1, 2, true));
+    /// A query marks the second task while the third one is linked. The third is marked too.
+    fn loom_a_task_linked_below_a_task_that_asks_is_cancelled() =
+        explore_to_the_end(2, || ask_and_link(1, 2, true));
 }
 
 /// While a task looks up, its parent begins to ignore cancellation, and afterwards the grandparent
@@ -355,14 +341,12 @@ fn end_and_cancel(walk: bool) {
     walker.map(|walker| walker.join().unwrap());
 }
 
-#[test]
-fn loom_a_handle_may_cancel_a_node_that_ends() {
-    explore_to_the_end(3, || end_and_cancel(false));
-}
+models! {
+    fn loom_a_handle_may_cancel_a_node_that_ends() =
+        explore_to_the_end(3, || end_and_cancel(false));
 
-#[test]
-fn loom_a_handle_and_a_walk_may_cancel_a_node_that_ends() {
-    explore_to_the_end(2, || end_and_cancel(true));
+    fn loom_a_handle_and_a_walk_may_cancel_a_node_that_ends() =
+        explore_to_the_end(2, || end_and_cancel(true));
 }
 
 /// Another thread cancels a scope. A handle reports the cancel only after the node itself is

@@ -9,7 +9,7 @@ use crate::scheduler::life::root::Root;
 use crate::scheduler::models::{Task, finish, live};
 use crate::scheduler::wait::watching::{is_cancelled_or_was, is_marked_or_was, watch_task};
 use crate::scheduler::worker::release::SharedRef;
-use crate::shim::check::{Baton, ORDERS, Stage, explore_to_the_end, plant};
+use crate::shim::check::{Baton, ORDERS, Stage, explore_to_the_end, models};
 use crate::shim::thread::spawn;
 use crate::task::cause::Cause;
 use crate::task::children::{self, Children};
@@ -78,14 +78,11 @@ fn one_calls(guarded: bool) {
     assert_eq!(calls.read(), 1, "the number of calls of the hook");
 }
 
-#[test]
-fn loom_a_cancel_or_the_end_calls_a_hook() {
-    explore_to_the_end(3, || one_calls(false));
-}
+models! {
+    fn loom_a_cancel_or_the_end_calls_a_hook() = explore_to_the_end(3, || one_calls(false));
 
-#[test]
-fn loom_a_cancel_the_end_or_the_guard_calls_a_hook() {
-    explore_to_the_end(2, || one_calls(true));
+    fn loom_a_cancel_the_end_or_the_guard_calls_a_hook() =
+        explore_to_the_end(2, || one_calls(true));
 }
 
 /// A hook is hung while a cancel comes.
@@ -177,26 +174,19 @@ fn a_watcher_is_told(cancelled: bool, dropped: bool) {
     task.let_go(1);
 }
 
-#[test]
-fn loom_a_watcher_of_a_task_that_ends_is_told_once() {
-    explore_to_the_end(3, || a_watcher_is_told(false, false));
-}
+models! {
+    fn loom_a_watcher_of_a_task_that_ends_is_told_once() =
+        explore_to_the_end(3, || a_watcher_is_told(false, false));
 
-#[test]
-fn loom_a_watcher_of_a_task_that_is_cancelled_is_told_once() {
-    explore_to_the_end(3, || a_watcher_is_told(true, false));
-}
+    fn loom_a_watcher_of_a_task_that_is_cancelled_is_told_once() =
+        explore_to_the_end(3, || a_watcher_is_told(true, false));
 
-#[test]
-fn loom_a_watcher_that_stops_watching_leaves_nothing() {
-    explore_to_the_end(3, || a_watcher_is_told(true, true));
-}
+    fn loom_a_watcher_that_stops_watching_leaves_nothing() =
+        explore_to_the_end(3, || a_watcher_is_told(true, true));
 
-#[test]
-#[should_panic]
-fn loom_negative_a_watch_of_a_task_without_order() {
-    plant("task/record.rs", ORDERS);
-    explore_to_the_end(3, || a_watcher_is_told(false, false));
+    fn loom_negative_a_watch_of_a_task_without_order() =
+        explore_to_the_end(3, || a_watcher_is_told(false, false)),
+        without ORDERS in "task/record.rs", fails;
 }
 
 /// A hook that reports whether it was told of a cancel.
@@ -215,8 +205,8 @@ impl Body for Verdict {
 /// A task ends while it is cancelled. A watcher and the owner of a handle are told the same, and
 /// the answer stays the same. If `early`, the task is watched, and so linked, before its end
 /// begins. Otherwise it is watched after the end has looked whether the task is linked.
-fn what_is_told_stays(early: bool, preemptions: usize) {
-    explore_to_the_end(preemptions, move || {
+fn what_is_told_stays(early: bool) {
+    explore_to_the_end(3, move || {
         let (_root, task, _) = watched_scene();
         let (tell, told) = std::sync::mpsc::channel();
         let watch = || watch_task(&task, Box::new(Verdict(tell.clone())));
@@ -234,14 +224,10 @@ fn what_is_told_stays(early: bool, preemptions: usize) {
     });
 }
 
-#[test]
-fn loom_an_answer_about_a_task_that_has_ended_stays() {
-    what_is_told_stays(false, 3);
-}
+models! {
+    fn loom_an_answer_about_a_task_that_has_ended_stays() = what_is_told_stays(false);
 
-#[test]
-fn loom_an_answer_about_a_linked_task_that_has_ended_stays() {
-    what_is_told_stays(true, 3);
+    fn loom_an_answer_about_a_linked_task_that_has_ended_stays() = what_is_told_stays(true);
 }
 
 /// A thread begins to watch a linked task, which ends, while a cancel comes from above. Once the
@@ -265,9 +251,9 @@ fn a_walk_meets_a_watcher(unlink: fn(&Node)) {
     task.free(left + 2);
 }
 
-#[test]
-fn loom_no_walk_is_on_its_way_to_a_watcher_of_an_unlinked_task() {
-    explore_to_the_end(3, || a_walk_meets_a_watcher(|node| unlink_node(live(node))));
+models! {
+    fn loom_no_walk_is_on_its_way_to_a_watcher_of_an_unlinked_task() =
+        explore_to_the_end(3, || a_walk_meets_a_watcher(|node| unlink_node(live(node))));
 }
 
 /// The task looks for hooks before it is unlinked, but not afterwards.
@@ -318,14 +304,12 @@ fn a_watcher_links_a_task(ends: bool, tell: fn(&Record)) {
     task.free(left + 2);
 }
 
-#[test]
-fn loom_a_watcher_of_a_computing_task_is_told_of_a_cancel_from_above() {
-    explore_to_the_end(3, || a_watcher_links_a_task(false, unhook_watchers));
-}
+models! {
+    fn loom_a_watcher_of_a_computing_task_is_told_of_a_cancel_from_above() =
+        explore_to_the_end(3, || a_watcher_links_a_task(false, unhook_watchers));
 
-#[test]
-fn loom_a_watched_task_that_has_ended_is_in_no_list() {
-    explore_to_the_end(3, || a_watcher_links_a_task(true, unhook_watchers));
+    fn loom_a_watched_task_that_has_ended_is_in_no_list() =
+        explore_to_the_end(3, || a_watcher_links_a_task(true, unhook_watchers));
 }
 
 /// The task tells its watchers, and does not look whether a watcher has linked it.
@@ -397,13 +381,11 @@ fn one_makes_itself_known(make_known: fn(LiveNode<'_>) -> Option<SharedRef>) {
     task.free(2);
 }
 
-#[test]
-fn loom_the_reason_is_written_down_for_a_task_that_makes_itself_known() {
-    explore_to_the_end(3, || one_makes_itself_known(make_known));
-}
+models! {
+    fn loom_the_reason_is_written_down_for_a_task_that_makes_itself_known() =
+        explore_to_the_end(3, || one_makes_itself_known(make_known));
 
-#[test]
-#[should_panic(expected = "the reason is lost")]
-fn loom_negative_a_task_that_makes_itself_known_and_looks_for_no_mark() {
-    explore_to_the_end(3, || one_makes_itself_known(|node| node.task().map(SharedRef::new)));
+    fn loom_negative_a_task_that_makes_itself_known_and_looks_for_no_mark() =
+        explore_to_the_end(3, || one_makes_itself_known(|node| node.task().map(SharedRef::new))),
+        fails: "the reason is lost";
 }
