@@ -249,10 +249,10 @@ impl Hanging {
 
 /// The guard of a hook: removes it from its list when dropped.
 pub(crate) struct Hung {
-    hook: Arc<Hook>,
-    /// None if the hook was never in a list, or is to stay there.
+    /// None if the guard was given up.
+    hook: Option<Arc<Hook>>,
+    /// None if the hook was never in a list.
     hanging: Option<Hanging>,
-    kept: bool,
 }
 
 /// Hangs a hook on a node in which, or below which, the caller runs.
@@ -272,14 +272,12 @@ pub(crate) fn hang(node: LiveNode<'_>, body: Box<dyn Body>) -> Hung {
 pub(crate) unsafe fn hang_on(node: &Node, body: Box<dyn Body>) -> Hung {
     // SAFETY: the caller's contract covers the node.
     match unsafe { Hanging::on(node, Hook::new(body), cause_of) } {
-        Ok(hanging) => {
-            Hung { hook: Arc::clone(&hanging.hook), hanging: Some(hanging), kept: false }
-        }
+        Ok(hanging) => Hung { hook: Some(Arc::clone(&hanging.hook)), hanging: Some(hanging) },
         Err((hook, cause)) => {
             let recorded = || node.cold()?.cause.get().cloned();
             let ended = || node.word().settle().then(|| recorded().unwrap_or_else(Cause::unknown));
             hook.run_at_once(cause.or_else(ended));
-            Hung { hook, hanging: None, kept: false }
+            Hung { hook: Some(hook), hanging: None }
         }
     }
 }
@@ -343,21 +341,18 @@ fn cause_if_cancelled(node: LiveNode<'_>) -> Option<std::sync::Arc<Cause>> {
 impl Hung {
     /// Leaves the hook in the list, and gives the guard up.
     pub(crate) fn keep(mut self) {
-        self.hanging = None;
-        self.kept = true;
+        self.hook = None;
     }
 }
 
 impl Drop for Hung {
     fn drop(&mut self) {
-        if self.kept {
-            return;
-        }
-        let Some(hanging) = self.hanging.take() else { return self.hook.wait() };
+        let Some(hook) = self.hook.take() else { return };
+        let Some(hanging) = self.hanging.take() else { return hook.wait() };
         if let Some(cause) = hanging.take_out(cause_if_cancelled) {
-            cause.into_iter().for_each(|cause| self.hook.fire(cause));
+            cause.into_iter().for_each(|cause| hook.fire(cause));
         }
-        self.hook.run();
-        self.hook.wait();
+        hook.run();
+        hook.wait();
     }
 }
