@@ -29,41 +29,34 @@ struct Entries {
 pub(crate) struct Ledger(Mutex<Entries>);
 
 impl Ledger {
-    fn with<R>(&self, f: impl FnOnce(&mut Entries) -> R) -> R {
-        f(&mut self.0.lock())
-    }
-
     /// Notes that a worker begins (or stops) to starve. `tell` is told, under the lock, whether any
     /// worker starves now.
     pub(super) fn note(&self, begins: bool, tell: impl FnOnce(bool)) {
-        self.with(|entries| {
-            if begins {
-                entries.starving += 1;
-            } else {
-                entries.starving -= 1;
-            }
-            tell(entries.starving > 0);
-        });
+        let mut entries = self.0.lock();
+        if begins {
+            entries.starving += 1;
+        } else {
+            entries.starving -= 1;
+        }
+        tell(entries.starving > 0);
     }
 
     /// Enters an extra stack in the name of `wait`. Returns `false` if the wait has one already.
     pub(super) fn enter(&self, wait: ExtraFor) -> bool {
-        self.with(|entries| {
-            // MUTANT(exhaustion.one_extra): true
-            let new = !entries.extras.contains(&wait);
-            if new {
-                entries.extras.push(wait);
-            }
-            new
-        })
+        let mut entries = self.0.lock();
+        // MUTANT(exhaustion.one_extra): true
+        let new = !entries.extras.contains(&wait);
+        if new {
+            entries.extras.push(wait);
+        }
+        new
     }
 
     /// Strikes the entry of an extra stack that has been given back.
     pub(super) fn strike(&self, wait: ExtraFor) {
-        self.with(|entries| {
-            let entry = entries.extras.iter().position(|entered| *entered == wait);
-            entries.extras.swap_remove(entry.expect("the extra stack was entered"));
-        });
+        let mut entries = self.0.lock();
+        let entry = entries.extras.iter().position(|entered| *entered == wait);
+        entries.extras.swap_remove(entry.expect("the extra stack was entered"));
     }
 }
 
