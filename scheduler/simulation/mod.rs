@@ -430,7 +430,10 @@ impl Controller for Simulation {
     }
 
     fn fault(&self, fault: Fault) -> bool {
-        self.goes_wrong(fault)
+        let rate = self.config.faults[fault as usize];
+        let happens = rate > 0 && self.faults.happens(rate);
+        self.happened.set(self.happened.get() + u64::from(happens));
+        happens
     }
 
     fn has(&self, bug: Bug) -> bool {

@@ -3,7 +3,7 @@
 use super::flow::{Flow, State};
 use super::machine::{Machine, Next};
 use super::{Event, Reason, Simulation, Step};
-use crate::shim::Fault;
+use crate::shim::{Controller, Fault};
 use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
@@ -52,17 +52,9 @@ impl Simulation {
         }
     }
 
-    /// Decides, at its rate, whether a fault happens now.
-    pub(super) fn goes_wrong(&self, fault: Fault) -> bool {
-        let rate = self.config.faults[fault as usize];
-        let happens = rate > 0 && self.faults.happens(rate);
-        self.happened.set(self.happened.get() + u64::from(happens));
-        happens
-    }
-
     /// Decides whether a fault that is a delay happens now, and returns its length.
     pub(super) fn delay(&self, fault: Fault, longest: Duration) -> Option<Duration> {
-        let happens = self.goes_wrong(fault);
+        let happens = self.fault(fault);
         happens.then(|| Duration::from_nanos(self.faults.next() % longest.as_nanos() as u64))
     }
 
