@@ -339,7 +339,7 @@ impl Worker {
     }
 
     /// The remote parts of the other workers, beginning with the next one.
-    fn others(&self) -> impl Iterator<Item = &Remote> {
+    pub(super) fn others(&self) -> impl Iterator<Item = &Remote> {
         let (shared, me) = (self.shared(), self.remote.index);
         let count = shared.workers();
         (1..count).map(move |i| shared.remote((me + i) % count))

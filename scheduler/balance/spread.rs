@@ -90,9 +90,7 @@ impl Worker {
 
     /// The number of coroutines of the other worker that has the fewest.
     fn least(&self) -> u32 {
-        let me = self.remote.index;
-        let others = self.shared().remotes().filter(|remote| remote.index != me);
-        others.map(|remote| remote.live.load(Ordering::Relaxed)).min().unwrap_or(u32::MAX)
+        self.others().map(|other| other.live.load(Ordering::Relaxed)).min().unwrap_or(u32::MAX)
     }
 
     /// Stands back, if this worker has found that it should. Called on its main coroutine, while
