@@ -105,10 +105,8 @@ impl Alarm {
         } else {
             // Cloning and dropping a waker is foreign code, so both happen without the lock.
             let waker = cx.waker().clone();
-            match self.as_ref().set(waker) {
-                Ok(()) => return Poll::Pending,
-                Err(ended) => Err(ended),
-            }
+            let Err(ended) = self.as_ref().set(waker) else { return Poll::Pending };
+            Err(ended)
         };
         self.end();
         Poll::Ready(result)
@@ -129,16 +127,12 @@ impl Alarm {
         this.timer.entry.set_at(this.at.get().map_or(Tick::NEVER, Tick::not_before).0);
         // SAFETY: the timer is pinned with the alarm.
         let timer = unsafe { self.map_unchecked(|this| &this.timer) };
-        match this.shared.set_alarm(timer, waker) {
-            Ok(index) => {
-                this.wheel.set(Some(index));
-                Ok(())
-            }
-            Err(waker) => {
-                drop_quietly(Some(waker));
-                Err(Ended)
-            }
-        }
+        let index = this.shared.set_alarm(timer, waker).map_err(|waker| {
+            drop_quietly(Some(waker));
+            Ended
+        })?;
+        this.wheel.set(Some(index));
+        Ok(())
     }
 
     /// Takes the timer out of the wheel, if it is in one.
