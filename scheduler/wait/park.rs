@@ -50,26 +50,19 @@ pub(in crate::scheduler) trait Limit {
 
     /// Returns whether the limit has been reached. The waiter calls this after it has published
     /// the wait.
-    fn is_over(&self) -> bool;
-}
-
-impl Limit for () {
     #[inline(always)]
     fn is_over(&self) -> bool {
         false
     }
 }
+
+impl Limit for () {}
 
 /// No limit, for a caller that has not looked whether the task may wait.
 struct Unknown;
 
 impl Limit for Unknown {
     const MAY_WAIT: bool = false;
-
-    #[inline(always)]
-    fn is_over(&self) -> bool {
-        false
-    }
 }
 
 /// A flag that a timer sets when the time of the wait is over.
