@@ -85,11 +85,7 @@ impl Handle {
     pub fn try_current() -> Option<Handle> {
         let shared = Worker::current()?.shared.get();
         // SAFETY: the pointer came from an Arc that the worker's thread holds.
-        let shared = unsafe {
-            Arc::increment_strong_count(shared);
-            Arc::from_raw(shared)
-        };
-        Some(Handle { shared })
+        Some(Handle { shared: unsafe { Shared::kept(shared) } })
     }
 
     /// Spawns a task that belongs to the runtime, from any thread: a child of the root, which

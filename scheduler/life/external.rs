@@ -31,7 +31,6 @@ use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::ids::fetch_ids;
 use crate::scheduler::worker::release::{HandleRef, SharedRef};
 use crate::scheduler::worker::shared::Shared;
-use crate::shim::Arc;
 use crate::shim::atomic::Ordering;
 use crate::task::cell::External;
 use crate::task::cell::settle;
@@ -158,10 +157,7 @@ pub(crate) fn queue(task: Ready) {
     let _kept = (!here).then(|| {
         // SAFETY: the pointer is the one that `Shared::new` has exposed, to an Arc that the
         // workers' threads hold. They do not end before the task, which is in our hand.
-        unsafe {
-            Arc::increment_strong_count(shared);
-            Arc::from_raw(shared)
-        }
+        unsafe { Shared::kept(shared) }
     });
     task.set_phase(Phase::Ready);
     // SAFETY: whoever takes an external task out of its wait has its run reference.

@@ -3,7 +3,6 @@
 use crate::scheduler::queue::ready_stack::{Batch, ReadyStack};
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::shared::Shared;
-use crate::shim::Arc;
 use crate::task::reference::Ready;
 use crate::task::words::tree::NOBODY;
 use std::ptr;
@@ -68,10 +67,7 @@ fn deliver(worker: Option<&Worker>, home: &Worker, tasks: Batch) {
     // reference keeps `shared` alive for the rest of the call.
     // SAFETY: the pointer came from an `Arc`, which the home's thread holds as long as the tasks
     // are not queued.
-    let shared = unsafe {
-        Arc::increment_strong_count(shared);
-        Arc::from_raw(shared)
-    };
+    let shared = unsafe { Shared::kept(shared) };
     send(&shared, home, tasks);
 }
 

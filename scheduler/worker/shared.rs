@@ -121,6 +121,19 @@ impl Shared {
         shared
     }
 
+    /// One more reference to a runtime.
+    ///
+    /// # Safety
+    /// The pointer is that of an `Arc`, to which a reference exists.
+    #[inline]
+    pub(crate) unsafe fn kept(shared: *const Shared) -> Arc<Shared> {
+        // SAFETY: the caller's contract.
+        unsafe {
+            Arc::increment_strong_count(shared);
+            Arc::from_raw(shared)
+        }
+    }
+
     pub(crate) fn workers(&self) -> usize {
         self.seats.len()
     }
