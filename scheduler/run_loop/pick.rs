@@ -548,7 +548,7 @@ impl Worker {
     pub(crate) fn next_local(&self) -> Option<RunRef> {
         loop {
             let entry = self.queues.local.borrow_mut().pop_front()?;
-            if let Some(task) = claim(entry) {
+            if let Ok(task) = claim(entry) {
                 return Some(task);
             }
         }

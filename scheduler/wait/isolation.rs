@@ -68,7 +68,7 @@ use crate::scheduler::steal::idle::{Rest, Roused};
 use crate::scheduler::wait::blocking_wait::{GivenAway, next_injected};
 use crate::scheduler::wait::isolations::{IsolatedScope, SHORTEST};
 use crate::scheduler::worker::Worker;
-use crate::scheduler::worker::release::{claimed, queued, try_claim};
+use crate::scheduler::worker::release::{claim, claimed, queued};
 use crate::scheduler::worker::remote::Remote;
 use crate::scheduler::worker::switch::NextFiber;
 use crate::shim::atomic::Ordering;
@@ -278,7 +278,7 @@ impl Worker {
         // Stale entries stay: to release one may run a destructor of the user. The entries that
         // are passed go to the back, and come back to the front in the end.
         for passed in 0..local.len() {
-            let back = match try_claim(local.pop_front()?) {
+            let back = match claim(local.pop_front()?) {
                 Ok(task) if self.is_member(&task) => {
                     local.rotate_right(passed);
                     return Some(task);

@@ -177,14 +177,9 @@ pub(in crate::scheduler) fn queued(run: RunRef) -> SharedRef {
     SharedRef(run.into_pointer())
 }
 
-/// Claims the fresh task of a queue's entry. Releases a stale entry.
-pub(in crate::scheduler) fn claim(entry: SharedRef) -> Option<RunRef> {
-    try_claim(entry).ok()
-}
-
 /// Claims the fresh task of a queue's entry. Gives a stale entry back.
 #[inline(always)]
-pub(in crate::scheduler) fn try_claim(entry: SharedRef) -> Result<RunRef, SharedRef> {
+pub(in crate::scheduler) fn claim(entry: SharedRef) -> Result<RunRef, SharedRef> {
     if !entry.claim() {
         return Err(entry);
     }
@@ -197,6 +192,6 @@ pub(in crate::scheduler) fn claimed(item: Item) -> Option<Runnable> {
     match item.into_parts() {
         // SAFETY: the item was made of a ready task.
         (record, true) => Some(Runnable::Started(unsafe { Ready::new(record) })),
-        (record, false) => claim(SharedRef(record)).map(Runnable::Fresh),
+        (record, false) => claim(SharedRef(record)).ok().map(Runnable::Fresh),
     }
 }
