@@ -1,6 +1,5 @@
 //! Measurements of one case on any runtime.
 
-use std::hint::spin_loop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use crate::measure::harness::{
 use crate::measure::machine::cpu_time;
 use crate::measure::memory;
 use crate::measure::stats::median;
-use crate::measure::work::Work;
+use crate::measure::work::{Work, spin, spin_until};
 
 /// Measures contenders for one lock, each of which takes the lock the given number of times.
 /// Returns the cost of a lock acquisition.
@@ -105,19 +104,6 @@ impl Loot {
         let started = Instant::now();
         self.0.run(1);
         started
-    }
-}
-
-/// Computes for `length` without calling the scheduler.
-pub fn spin(length: Duration) {
-    spin_until(length, || false);
-}
-
-/// Computes until `is_so` returns true, or for `limit` at most.
-pub fn spin_until(limit: Duration, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() && began.elapsed() < limit {
-        spin_loop();
     }
 }
 

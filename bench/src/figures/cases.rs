@@ -13,7 +13,7 @@ use super::stops::measured::{
 };
 use super::{balance, memory, ops, rings, stops, tree, waits};
 use crate::measure::harness::{
-    CPU, CaseResult, Delay, Measured, Run, Setting, Size, repeat, repeated, single_delays,
+    CPU, CaseResult, Delay, Measured, Run, Setting, Size, TIME, repeated, single_delays,
 };
 use crate::measure::line::Line;
 use crate::measure::rounds::Subject;
@@ -240,9 +240,10 @@ fn first_start(setting: &Setting) -> CaseResult {
 fn timer_beside_sleepers(setting: &Setting) -> CaseResult {
     inside(setting, |setting| {
         tree::beside_sleepers(setting.size(SLEEPERS), || {
-            let with = repeat(setting, tree::timeouts);
-            let without = repeat(setting, tree::timeouts_without_a_timer);
-            Measured::from(with).and("timer", with.wall - without.wall)
+            let with = repeated(setting, tree::timeouts);
+            let without = repeated(setting, tree::timeouts_without_a_timer);
+            let timer = with.values[TIME] - without.values[TIME];
+            with.and("timer", timer)
         })
     })
 }
@@ -263,10 +264,11 @@ fn interrupted(
     interrupted: impl FnMut(u64) -> Duration + Send,
 ) -> CaseResult {
     inside(setting, |setting| {
-        let before = repeat(setting, &mut bare);
-        let with = repeat(setting, interrupted);
-        let after = repeat(setting, &mut bare);
-        Measured::from(with).and(BEYOND, with.wall - (before.wall + after.wall) / 2.0)
+        let before = repeated(setting, &mut bare).values[TIME];
+        let with = repeated(setting, interrupted);
+        let after = repeated(setting, &mut bare).values[TIME];
+        let beyond = with.values[TIME] - (before + after) / 2.0;
+        with.and(BEYOND, beyond)
     })
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use memmap2::{Advice, MmapMut};
 
-use crate::measure::harness::{Measured, Setting, Values, repeat, time};
+use crate::measure::harness::{Measured, Setting, TIME, Values, repeated, time};
 
 /// The floor of a figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,15 +38,16 @@ impl Floor {
     pub fn measure(self, setting: &Setting) -> Values {
         let [warm_up, measured] = [2, 12].map(Duration::from_millis);
         let setting = Setting { warm_up, measured, ..*setting };
+        let cost = |step: fn(u64) -> Duration| repeated(&setting, step).values[TIME];
         let mut floors = Measured::of([
-            ("rmw", repeat(&setting, rmw).wall),
-            ("call", repeat(&setting, call).wall),
-            ("load", repeat(&setting, load).wall),
+            ("rmw", cost(rmw)),
+            ("call", cost(call)),
+            ("load", cost(load)),
             ("page", page()),
         ]);
         if let Floor::Handoff | Floor::Threads = self {
             let other = if self == Floor::Handoff { handoff } else { threads };
-            floors = floors.and(self.key(), repeat(&setting, other).wall);
+            floors = floors.and(self.key(), cost(other));
         }
         floors.values
     }

@@ -15,7 +15,7 @@ use cygnet::coroutine::Coroutine;
 use cygnet::{LocalTask, Runtime, Task, Unparker};
 
 use crate::measure::harness::{CaseResult, Delay, Measured, Setting, repeated, scale, time};
-use crate::measure::work::Work;
+use crate::measure::work::{Work, spin};
 
 /// Stack size that tasks request in order to get a coroutine of their own. It is the default
 /// size.
@@ -372,10 +372,7 @@ pub fn start_on_own_stack() -> Delay {
 /// The child then does `work`, and `gap` is the time from the end of one child to the spawn of
 /// the next. Both determine what the other worker is doing when the spawn comes.
 pub fn start_elsewhere(gap: Duration, work: Work) -> Delay {
-    let idle = Instant::now();
-    while idle.elapsed() < gap {
-        spin_loop();
-    }
+    spin(gap);
     let before = Instant::now();
     let child = cygnet::spawn(move || {
         let started = Instant::now();

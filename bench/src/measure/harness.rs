@@ -139,24 +139,10 @@ pub fn scale(time: Duration, n: u64, done: u64) -> Duration {
     if n == done { time } else { time.mul_f64(n as f64 / done as f64) }
 }
 
-/// What an operation cost, in nanoseconds.
-#[derive(Clone, Copy, Debug)]
-pub struct Cost {
-    /// Median over the repetitions of the time that `rep` reported.
-    pub wall: f64,
-    /// Processor time of the whole process over all repetitions.
-    pub cpu: f64,
-}
-
-impl From<Cost> for Measured {
-    fn from(cost: Cost) -> Measured {
-        Measured::of([(TIME, cost.wall), (CPU, cost.cpu)])
-    }
-}
-
 /// Measures `rep`, which performs an operation the given number of times and returns the time
-/// taken.
-pub fn repeat(setting: &Setting, mut rep: impl FnMut(u64) -> Duration) -> Cost {
+/// taken. Returns the median over the repetitions of that time, and the processor time of the
+/// whole process over all repetitions.
+pub fn repeated(setting: &Setting, mut rep: impl FnMut(u64) -> Duration) -> Measured {
     let mut count = 1;
     let mut warm = Duration::ZERO;
     // Doubling also warms up. An operation longer than a repetition is performed once at a time.
@@ -180,12 +166,7 @@ pub fn repeat(setting: &Setting, mut rep: impl FnMut(u64) -> Duration) -> Cost {
     }
     let cpu = cpu_time().saturating_sub(cpu_before);
     let operations = walls.len() as f64 * count as f64;
-    Cost { wall: stats::median(&walls), cpu: cpu.as_nanos() as f64 / operations }
-}
-
-/// Measures an operation like [`repeat`]. Returns its time and its processor time.
-pub fn repeated(setting: &Setting, operation: impl FnMut(u64) -> Duration) -> Measured {
-    repeat(setting, operation).into()
+    Measured::of([(TIME, stats::median(&walls)), (CPU, cpu.as_nanos() as f64 / operations)])
 }
 
 /// The same for an operation that deals with `things` things at once. Returns the cost of one of
@@ -294,24 +275,20 @@ impl Delays {
 }
 
 /// Spawns between two readings of the clock that ends the measurement.
-const BLOCK: u64 = 64;
-
-/// Measures delays in blocks of the given number. Returns p50 and p99.
-pub fn delays(setting: &Setting, block: impl FnMut(u64) -> Vec<Delay>) -> Measured {
-    sampled(setting, BLOCK, block)
-}
+pub const BLOCK: u64 = 64;
 
 /// Measures delays in blocks. Returns p50 and p99.
 pub fn starts(setting: &Setting, mut start: impl FnMut() -> Delay) -> Measured {
-    delays(setting, |n| (0..n).map(|_| start()).collect())
+    delays(setting, BLOCK, |n| (0..n).map(|_| start()).collect::<Vec<_>>())
 }
 
 /// Measures delays one at a time. Returns p50 and p99.
 pub fn single_delays(setting: &Setting, mut start: impl FnMut() -> Delay) -> Measured {
-    sampled(setting, 1, |_| [start()])
+    delays(setting, 1, |_| [start()])
 }
 
-fn sampled<B: IntoIterator<Item = Delay>>(
+/// Measures delays in blocks of `size`. Returns p50 and p99.
+pub fn delays<B: IntoIterator<Item = Delay>>(
     setting: &Setting,
     size: u64,
     mut block: impl FnMut(u64) -> B,
@@ -342,8 +319,8 @@ mod tests {
     #[test]
     fn the_cost_is_that_of_one_operation_however_long_it_is() {
         let setting = Setting::new(true, 1, moment(1).speed);
-        assert_eq!(repeat(&setting, |n| Duration::from_nanos(50 * n)).wall, 50.0);
-        assert_eq!(repeat(&setting, Duration::from_secs).wall, 1e9);
+        assert_eq!(repeated(&setting, |n| Duration::from_nanos(50 * n)).values[TIME], 50.0);
+        assert_eq!(repeated(&setting, Duration::from_secs).values[TIME], 1e9);
         assert_eq!(shared_out(&moment(1), 10, Duration::from_micros).values[TIME], 100.0);
     }
 

@@ -67,15 +67,13 @@ pub fn run(command: &mut Command, limit: Duration, ending: Ending) -> Result<Vec
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| format!("it cannot be started: {error}"))?;
-    let ended = wait(&mut child, deadline);
-    if !matches!(ended, Ok(Some(_))) {
+    let ended = wait(&mut child, deadline).and_then(|output| {
+        output.ok_or_else(|| format!("it had not ended after {} s", limit.as_secs_f64()))
+    });
+    if ended.is_err() {
         end(&mut child, ending);
     }
-    match ended {
-        Ok(Some(output)) => Ok(output),
-        Ok(None) => Err(format!("it had not ended after {} s", limit.as_secs_f64())),
-        Err(reason) => Err(reason),
-    }
+    ended
 }
 
 /// Returns the output of a process that has ended, or `None` if it had not ended at the deadline.

@@ -1,6 +1,7 @@
 //! Computation of a known duration, for tasks that need something to do.
 
-use std::hint::black_box;
+use std::hint::{black_box, spin_loop};
+use std::time::{Duration, Instant};
 
 use super::harness::time;
 
@@ -29,17 +30,35 @@ impl Work {
         Work { steps: self.steps * factor }
     }
 
-    /// Performs the work. Each step depends on the one before (xorshift64, Marsaglia 2003), so
-    /// little is lost if the other hardware thread of the core computes too.
+    /// Performs the work. Each step depends on the one before, so little is lost if the other
+    /// hardware thread of the core computes too.
     #[inline(never)]
     pub fn run(self, seed: u64) -> u64 {
-        let mut x = black_box(seed | 1);
-        for _ in 0..self.steps {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-        }
-        black_box(x)
+        black_box(xorshift(black_box(seed | 1), self.steps))
+    }
+}
+
+/// Performs `steps` steps of xorshift64 (Marsaglia, 2003) from `x`.
+#[inline(always)]
+fn xorshift(mut x: u64, steps: u64) -> u64 {
+    for _ in 0..steps {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+    }
+    x
+}
+
+/// Computes for `length` without calling the scheduler.
+pub fn spin(length: Duration) {
+    spin_until(length, || false);
+}
+
+/// Computes until `is_so` returns true, or for `limit` at most.
+pub fn spin_until(limit: Duration, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() && began.elapsed() < limit {
+        spin_loop();
     }
 }
 
@@ -77,22 +96,14 @@ impl Speed {
     }
 }
 
-/// An item: the number below 2^32 that `steps` steps of xorshift64 (Marsaglia, 2003) lead to.
+/// An item: the number below 2^32 that `steps` steps of xorshift64 lead to.
 #[inline]
 pub fn item(at: u64, steps: u64) -> u64 {
-    let mut x = at | 1;
-    for _ in 0..steps {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-    }
-    x >> 32
+    xorshift(at | 1, steps) >> 32
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::harness::Setting;
     use super::*;
 

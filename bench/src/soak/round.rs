@@ -12,6 +12,7 @@ use super::faults::{self, Fault};
 use super::programs::{Kind, Program};
 use super::state::{Failure, MOST_FAILURES, State, Step};
 use crate::measure::rng::Rng;
+use crate::measure::work::spin;
 
 /// The programs to draw from.
 pub(crate) struct Mix {
@@ -160,12 +161,7 @@ fn program(state: &State, kind: &'static Kind, seed: u64, round: &Handle, step: 
     let (handle, other) = if rng.one_in(4) { (pair.1, pair.0) } else { pair };
     if rng.one_in(16) {
         Fault::Leaf.count();
-        let leaf = handle.spawn(|| {
-            let begun = Instant::now();
-            while begun.elapsed() < LEAF {
-                std::hint::spin_loop();
-            }
-        });
+        let leaf = handle.spawn(|| spin(LEAF));
         leaf.expect("the runtime ends later").detach();
     }
     let mut program = Program { handle, other, rng };

@@ -1,7 +1,6 @@
 //! Helpers of the programs.
 
 use std::panic::resume_unwind;
-use std::time::Instant;
 
 use cygnet::Cancelled;
 
@@ -77,7 +76,7 @@ pub(crate) fn pause(rng: &mut Rng) -> Result<(), Cancelled> {
         3 => return cygnet::yield_now(),
         4 => return cygnet::checkpoint(),
         5 => return cygnet::sleep(rng.micros(200)),
-        6 => compute(rng.micros(20)),
+        6 => spin(rng.micros(20)),
         _ => thread::yield_now(),
     }
     Ok(())
@@ -115,14 +114,6 @@ pub(crate) fn stall(rng: &mut Rng) {
             Fault::Stall.count();
             thread::sleep(rng.micros(8000));
         }
-    }
-}
-
-/// Computes for `time`.
-pub(crate) fn compute(time: Duration) {
-    let begun = Instant::now();
-    while begun.elapsed() < time {
-        std::hint::spin_loop();
     }
 }
 

@@ -67,7 +67,7 @@ impl Things {
             }
             _ => {
                 while cygnet::checkpoint().is_ok() {
-                    compute(Duration::from_micros(10));
+                    spin(Duration::from_micros(10));
                     if cygnet::yield_now().is_err() {
                         break;
                     }
@@ -143,7 +143,7 @@ pub(crate) fn tree(p: &mut Program) {
     match p.rng.below(3) {
         0 => {}
         1 => thread::sleep(p.rng.micros(1500)),
-        _ => compute(p.rng.micros(300)),
+        _ => spin(p.rng.micros(300)),
     }
     let way = p.rng.below(4);
     if way == 0 {

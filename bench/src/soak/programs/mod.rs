@@ -30,6 +30,7 @@ mod prelude {
     pub(super) use super::Program;
     pub(super) use super::aids::*;
     pub(super) use crate::measure::rng::Rng;
+    pub(super) use crate::measure::work::spin;
 }
 
 use cygnet::{Handle, Task};

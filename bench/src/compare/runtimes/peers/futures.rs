@@ -157,7 +157,7 @@ pub fn start_here<E: Executor>(setting: &Setting, executor: &E) -> Measured {
         }
         delays
     };
-    delays(setting, |n| executor.run(block(executor.clone(), n)))
+    delays(setting, BLOCK, |n| executor.run(block(executor.clone(), n)))
 }
 
 pub fn start_elsewhere<E: Executor>(setting: &Setting, executor: &E) -> Measured {
@@ -180,7 +180,7 @@ pub fn start_elsewhere<E: Executor>(setting: &Setting, executor: &E) -> Measured
         }
         delays
     };
-    delays(setting, |n| executor.run(block(executor.clone(), n)))
+    delays(setting, BLOCK, |n| executor.run(block(executor.clone(), n)))
 }
 
 pub fn spawn_outside<E: Executor>(setting: &Setting, executor: &E) -> Measured {
