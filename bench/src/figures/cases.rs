@@ -218,7 +218,7 @@ fn balance(setting: &Setting, variant: fn(u32, Work) -> Duration) -> CaseResult 
 fn first_start(setting: &Setting) -> CaseResult {
     let count = setting.size(Size(100_000, 5_000));
     let time = || {
-        let (time, tasks) = ops::park_many(count);
+        let (time, tasks) = ops::park_many(count, || ());
         ops::release_many(tasks);
         time.as_nanos() as f64
     };

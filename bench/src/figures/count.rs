@@ -1,18 +1,18 @@
 //! Performs a number of operations and nothing else, for a tool that counts instructions. The
 //! difference between runs of N and of 2 N operations is the cost of N operations.
 
+use std::time::Duration;
+
 use anyhow::{Context, bail};
 use cygnet::sync::{bounded, unbounded};
 
 use super::{ops, rings, waits};
 
 /// An operation that can be counted: its name, and a function that runs it on one worker.
-type Counted = (&'static str, fn(u64));
+type Counted = (&'static str, fn(u64) -> Duration);
 
 const COUNTED: &[Counted] = &[
-    ("coroutine-switch", |n| {
-        ops::coroutine_switches(n);
-    }),
+    ("coroutine-switch", ops::coroutine_switches),
     ("join", |n| inside(n, ops::joins)),
     // An operation is a leaf and a fork.
     ("nested-joins", |n| inside(n, ops::nested_joins)),
@@ -36,14 +36,12 @@ const COUNTED: &[Counted] = &[
     ("ring-single-batch", |n| inside(n, rings::single_batches)),
     ("ring-multi", |n| inside(n, rings::multi_messages)),
     ("ring-multi-batch", |n| inside(n, rings::multi_batches)),
-    ("spawn-from-outside", |n| {
-        ops::spawn_from_outside(&ops::runtime(1), n);
-    }),
+    ("spawn-from-outside", |n| ops::spawn_from_outside(&ops::runtime(1), n)),
 ];
 
 /// Runs an operation inside a task of a runtime with one worker.
-fn inside(n: u64, operation: fn(u64) -> std::time::Duration) {
-    ops::runtime(1).block_on(move || operation(n));
+fn inside(n: u64, operation: fn(u64) -> Duration) -> Duration {
+    ops::runtime(1).block_on(move || operation(n))
 }
 
 /// Runs the operation of that name `count` times.

@@ -1,7 +1,6 @@
 //! Floors: the least that the machine charges for the steps of a call.
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -114,29 +113,25 @@ fn page() -> f64 {
 /// Performs `n` steps, half of them on each thread.
 fn handoff(n: u64) -> Duration {
     let rounds = n.div_ceil(2);
-    let turn = Arc::new(AtomicBool::new(false));
-    let main = thread::current();
-    let theirs = Arc::clone(&turn);
-    let other = thread::spawn(move || {
-        for _ in 0..rounds {
-            while !theirs.load(Ordering::Acquire) {
+    let (turn, main) = (AtomicBool::new(false), thread::current());
+    let time = thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            for _ in 0..rounds {
+                while !turn.load(Ordering::Acquire) {
+                    thread::park();
+                }
+                turn.store(false, Ordering::Release);
+                main.unpark();
+            }
+        });
+        time(rounds, |_| {
+            turn.store(true, Ordering::Release);
+            other.thread().unpark();
+            while turn.load(Ordering::Acquire) {
                 thread::park();
             }
-            theirs.store(false, Ordering::Release);
-            main.unpark();
-        }
+        })
     });
-    let began = Instant::now();
-    for _ in 0..rounds {
-        turn.store(true, Ordering::Release);
-        other.thread().unpark();
-        while turn.load(Ordering::Acquire) {
-            thread::park();
-        }
-    }
-    let time = began.elapsed();
-    // The thread's code cannot panic.
-    let _ = other.join();
     // At least two steps are performed.
     if n == 1 { time / 2 } else { time }
 }

@@ -1,7 +1,6 @@
 //! Memory that tasks take: resident memory and page tables, as the kernel counts them.
 
 use std::hint::black_box;
-use std::sync::Arc;
 
 use cygnet::{Runtime, Task};
 
@@ -17,7 +16,7 @@ const DEPTH: usize = 32 << 10;
 /// Builds a runtime that has already run tasks, and returns it with the memory in use.
 fn start() -> anyhow::Result<(Runtime, f64)> {
     let runtime = ops::runtime(1);
-    runtime.block_on(|| release_many(park(CHUNK, false)));
+    runtime.block_on(|| release_many(park(CHUNK, || ())));
     let base = settled()?;
     Ok((runtime, base))
 }
@@ -27,33 +26,24 @@ fn go_deep() {
     black_box([1_u8; DEPTH - 512]);
 }
 
-/// Spawns `count` tasks, all of which are parked when it returns.
-fn park(count: usize, deep: bool) -> Vec<Task<()>> {
+/// Spawns `count` tasks that call `first`, all of which are parked when it returns.
+fn park(count: usize, first: impl Fn() + Copy + Send + 'static) -> Vec<Task<()>> {
     let mut tasks = Vec::with_capacity(count);
     while tasks.len() < count {
         let chunk = CHUNK.min(count - tasks.len());
-        let gate = ops::Gate::new(chunk);
-        for _ in 0..chunk {
-            let gate = Arc::clone(&gate);
-            tasks.push(cygnet::spawn(move || {
-                if deep {
-                    go_deep();
-                }
-                gate.pass();
-                drop(gate);
-                // The drop of the handle ends the task.
-                let _ = cygnet::park();
-            }));
-        }
-        gate.wait();
+        tasks.append(&mut ops::park_many(chunk, first).1);
     }
     tasks
 }
 
-/// The memory in use while `count` tasks are parked.
-fn while_parked(runtime: &Runtime, count: usize, deep: bool) -> anyhow::Result<f64> {
-    runtime.block_on(|| {
-        let tasks = park(count, deep);
+/// The memory in use while `count` tasks are parked that have called `first`.
+fn while_parked(
+    runtime: &Runtime,
+    count: usize,
+    first: impl Fn() + Copy + Send + 'static,
+) -> anyhow::Result<f64> {
+    runtime.block_on(move || {
+        let tasks = park(count, first);
         let used = used();
         release_many(tasks);
         used
@@ -68,7 +58,7 @@ fn while_parked(runtime: &Runtime, count: usize, deep: bool) -> anyhow::Result<f
 pub fn parked(count: usize) -> CaseResult {
     need(count * 4600)?;
     let (runtime, base) = start()?;
-    let full = while_parked(&runtime, count, false)?;
+    let full = while_parked(&runtime, count, || ())?;
     let left = (settled()? - base).max(0.0);
     Ok(Measured::of([(BYTES, full - base)]).each(count).and("left", left))
 }
@@ -81,9 +71,9 @@ pub fn parked(count: usize) -> CaseResult {
 pub fn deep(count: usize) -> CaseResult {
     need(count * (DEPTH + 4600))?;
     let (runtime, base) = start()?;
-    let during = while_parked(&runtime, count, true)?;
+    let during = while_parked(&runtime, count, go_deep)?;
     settled()?;
-    let after = while_parked(&runtime, count, false)?;
+    let after = while_parked(&runtime, count, || ())?;
     Ok(Measured::of([("deep", during - base), (BYTES, after - base)]).each(count))
 }
 

@@ -307,20 +307,22 @@ pub fn from_outside(setting: &Setting) -> CaseResult {
 
 /// Builds runtimes, lets each run nothing, and drops them. Not inside a task.
 pub fn life_of_a_runtime(n: u64, workers: usize) -> Duration {
-    time(n, |_| {
-        runtime(workers).block_on(|| ());
-    })
+    time(n, |_| runtime(workers).block_on(|| ()))
 }
 
-/// Spawns `count` tasks that park at once, and waits until all are parked. Also returns the
-/// handles.
-pub fn park_many(count: usize) -> (Duration, Vec<Task<()>>) {
+/// Spawns `count` tasks that call `first` and park, and waits until all are parked. Also returns
+/// the handles.
+pub fn park_many(
+    count: usize,
+    first: impl Fn() + Copy + Send + 'static,
+) -> (Duration, Vec<Task<()>>) {
     let gate = Gate::new(count);
     let mut tasks = Vec::with_capacity(count);
     let began = Instant::now();
     for _ in 0..count {
         let gate = Arc::clone(&gate);
         tasks.push(cygnet::spawn(move || {
+            first();
             gate.pass();
             // The drop of the handle ends the task.
             let _ = cygnet::park();

@@ -86,9 +86,7 @@ pub fn bare_batches(n: u64) -> Duration {
 
 fn read_all(reader: &mut Reader<u64>) {
     let batch = reader.next_batch().expect("it is open");
-    batch.iter().for_each(|&message| {
-        black_box(message);
-    });
+    batch.iter().for_each(|&message| _ = black_box(message));
 }
 
 /// Defines a loop of single messages and one of batches, through a ring of this kind.

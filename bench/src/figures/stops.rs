@@ -306,9 +306,7 @@ impl Iterator for Number {
 pub fn polls(future: impl Future, n: u64) -> Duration {
     let mut future = pin!(future);
     let mut cx = Context::from_waker(Waker::noop());
-    time(n, |_| {
-        let _ = black_box(black_box(future.as_mut()).poll(&mut cx));
-    })
+    time(n, |_| black_box(black_box(future.as_mut()).poll(&mut cx)))
 }
 
 /// Polls of a stream that always has an item.
@@ -316,9 +314,7 @@ pub fn polls(future: impl Future, n: u64) -> Duration {
 pub fn stream_polls(stream: impl Stream, n: u64) -> Duration {
     let mut stream = pin!(stream);
     let mut cx = Context::from_waker(Waker::noop());
-    time(n, |_| {
-        let _ = black_box(black_box(stream.as_mut()).poll_next(&mut cx));
-    })
+    time(n, |_| black_box(black_box(stream.as_mut()).poll_next(&mut cx)))
 }
 
 /// Steps of an iterator.
@@ -328,21 +324,18 @@ pub fn steps(mut iterator: impl Iterator, n: u64) -> Duration {
 
 /// Polls of an interrupted future.
 pub fn interrupted_polls<I: Interrupts>(n: u64) -> Duration {
-    let root = I::default();
-    polls(root.future(Number::some()), n)
+    polls(I::default().future(Number::some()), n)
 }
 
 /// Polls of an interrupted stream.
 #[cfg(feature = "futures")]
 pub fn interrupted_stream_polls<I: Interrupts>(n: u64) -> Duration {
-    let root = I::default();
-    stream_polls(root.stream(Number::some()), n)
+    stream_polls(I::default().stream(Number::some()), n)
 }
 
 /// Steps of an interrupted iterator.
 pub fn interrupted_steps<I: Interrupts>(n: u64) -> Duration {
-    let root = I::default();
-    steps(root.iterator(Number::some()), n)
+    steps(I::default().iterator(Number::some()), n)
 }
 
 #[cfg(test)]

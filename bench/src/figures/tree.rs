@@ -37,11 +37,7 @@ pub fn asks(n: u64) -> Duration {
 
 /// Scopes opened and closed while `siblings` siblings wait.
 pub fn scopes(n: u64, siblings: usize) -> Duration {
-    let open = |_| {
-        cygnet::scope(|s| {
-            black_box(s);
-        });
-    };
+    let open = |_| cygnet::scope(|s| _ = black_box(s));
     beside(siblings, |_| drop(cygnet::park()), || time(n, open))
 }
 

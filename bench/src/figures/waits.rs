@@ -20,17 +20,13 @@ const UNDISTURBED: &str = "it is neither cancelled nor closed";
 /// An uncontended mutex, locked and unlocked.
 pub fn locks(n: u64) -> Duration {
     let mutex = Mutex::new(0);
-    time(n, |_| {
-        *black_box(&mutex).lock().expect(UNDISTURBED) += 1;
-    })
+    time(n, |_| *black_box(&mutex).lock().expect(UNDISTURBED) += 1)
 }
 
 /// An uncontended std mutex, locked and unlocked.
 pub fn locks_of_std(n: u64) -> Duration {
     let mutex = sync::Mutex::new(0);
-    time(n, |_| {
-        *black_box(&mutex).lock().expect(UNDISTURBED) += 1;
-    })
+    time(n, |_| *black_box(&mutex).lock().expect(UNDISTURBED) += 1)
 }
 
 /// A mutex that many tasks lock in turn.
