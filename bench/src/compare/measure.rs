@@ -14,7 +14,7 @@ use crate::measure::harness::{
 };
 use crate::measure::machine::cpu_time;
 use crate::measure::memory;
-use crate::measure::stats::median;
+use crate::measure::stats::{median, quantile};
 use crate::measure::work::{Work, spin, spin_until};
 
 /// Measures contenders for one lock, each of which takes the lock the given number of times.
@@ -32,10 +32,9 @@ pub fn spread(setting: &Setting, mut run: impl FnMut(usize) -> Vec<Stint>) -> Me
     let each = setting.size(LOCKS);
     let spreads: Vec<_> = (0..setting.size(Size(11, 2)))
         .map(|_| {
-            let seconds: Vec<_> =
+            let times: Vec<_> =
                 since_the_first(&run(each)).map(|time| time.as_secs_f64()).collect();
-            seconds.iter().copied().fold(0.0, f64::max)
-                / seconds.into_iter().fold(f64::INFINITY, f64::min)
+            quantile(&times, 1.0) / quantile(&times, 0.0)
         })
         .collect();
     Measured::of([(SPREAD_OF, median(&spreads))])

@@ -26,12 +26,11 @@ impl Outcome {
             return Outcome::Failed(error);
         }
         for part in case.parts {
-            match values.get(part.key) {
-                None => return Outcome::Failed(format!("its line has no value `{}`", part.key)),
-                Some(value) if !value.is_finite() || *value < 0.0 => {
-                    return Outcome::Failed(format!("its value `{}` is {value}", part.key));
-                }
-                Some(_) => {}
+            let Some(value) = values.get(part.key) else {
+                return Outcome::Failed(format!("its line has no value `{}`", part.key));
+            };
+            if !value.is_finite() || *value < 0.0 {
+                return Outcome::Failed(format!("its value `{}` is {value}", part.key));
             }
         }
         match (case.expected(quick), checksum) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::cases::{CASES, Case};
+use super::cases::{CASES, Case, Part};
 use super::contenders::{Contender, Who, workers};
 use super::outcome::Outcome;
 use super::runtimes::runtimes;
@@ -146,9 +146,10 @@ impl Page {
         names
     }
 
-    /// The cases that have rows.
-    pub fn cases(&self) -> impl Iterator<Item = &'static Case> {
-        CASES.iter().filter(|case| self.rows_of(case.name).next().is_some())
+    /// The parts of all cases that have rows, in order.
+    pub fn parts(&self) -> impl Iterator<Item = (&'static Case, &'static Part)> {
+        let cases = CASES.iter().filter(|case| self.rows_of(case.name).next().is_some());
+        cases.flat_map(|case| case.parts.iter().map(move |part| (case, part)))
     }
 
     /// A sentence for each contender that could not be measured.

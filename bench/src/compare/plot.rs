@@ -29,8 +29,7 @@ struct Line {
 /// The lines of a panel: the cases that cygnet and at least one other runtime ran with this
 /// number of workers.
 fn lines(page: &Page, workers: usize) -> Vec<Line> {
-    let parts = page.cases().flat_map(|case| case.parts.iter().map(move |part| (case, part)));
-    parts.filter_map(|(case, part)| line(page, workers, case, part)).collect()
+    page.parts().filter_map(|(case, part)| line(page, workers, case, part)).collect()
 }
 
 fn line(page: &Page, workers: usize, case: &Case, part: &Part) -> Option<Line> {

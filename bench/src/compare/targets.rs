@@ -185,14 +185,9 @@ impl Target {
         let theirs = of_case()
             .filter(|row| self.is_beside(row))
             .min_by(|a, b| median(a).total_cmp(&median(b)));
-        let rounds: Vec<f64> = match (ours, theirs) {
-            (Some(ours), Some(theirs)) => {
-                let pairs = ours.values(self.key).iter().zip(theirs.values(self.key));
-                pairs.map(|(ours, theirs)| ours / theirs).collect()
-            }
-            _ => Vec::new(),
-        };
-        let ratio = Spread::from(rounds);
+        let values = [ours, theirs].map(|row| row.map_or(&[][..], |row| row.values(self.key)));
+        let pairs = values[0].iter().zip(values[1]);
+        let ratio = Spread::from(pairs.map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>());
         let verdict = verdict::Target::ratio(self.most).judge(&ratio, f64::NAN);
         let key = if self.key == CPU { ", CPU" } else { "" };
         Judged {

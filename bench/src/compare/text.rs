@@ -41,11 +41,6 @@ fn title(case: &Case, part: &Part) -> String {
     }
 }
 
-/// The parts of all cases, in order.
-fn parts(page: &Page) -> impl Iterator<Item = (&'static Case, &'static Part)> {
-    page.cases().flat_map(|case| case.parts.iter().map(move |part| (case, part)))
-}
-
 fn cells(row: &Row, case: &Case, part: &Part) -> [String; 6] {
     let workers = if row.runtime == "serial" { String::new() } else { row.workers.to_string() };
     let Some(figure) = row.figures.get(part.key) else {
@@ -66,7 +61,7 @@ fn cells(row: &Row, case: &Case, part: &Part) -> [String; 6] {
 /// Formats the page for a terminal.
 pub fn plain(page: &Page) -> String {
     let mut text = head(page);
-    for (case, part) in parts(page) {
+    for (case, part) in page.parts() {
         text.push_str(&format!("\n{}: {}\n", title(case, part), case.about));
         let heads = ["runtime", "workers", "median", "90 % of it", "CPU", "to the best"];
         let mut lines = vec![heads.map(str::to_owned)];
@@ -108,7 +103,7 @@ pub fn markdown(page: &Page) -> String {
     let mut heads = vec!["case", "workers"];
     heads.extend(&names);
     text.push_str(&format!("\n{}", markdown_head(&heads)));
-    for (case, part) in parts(page) {
+    for (case, part) in page.parts() {
         for (at, &workers) in case.workers.iter().enumerate() {
             let mut cells = vec![title(case, part), workers.to_string()];
             cells.extend(names.iter().map(|&name| {

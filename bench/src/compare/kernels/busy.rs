@@ -249,10 +249,7 @@ pub fn many_senders<B: Channels>(setting: &Setting) -> CaseResult {
             }
             drop(to);
             tasks.push(Box::new(move || {
-                let compute = |&value: &u64| {
-                    work.run(value);
-                };
-                iter::from_fn(from).inspect(compute).sum()
+                iter::from_fn(from).inspect(|&value| _ = work.run(value)).sum()
             }));
             B::run_all(tasks).into_iter().sum()
         })

@@ -102,9 +102,7 @@ impl Blocking for Cygnet {
 
     fn barrier(count: usize) -> impl Fn() + Sync {
         let barrier = sync::Barrier::new(count);
-        move || {
-            barrier.wait().expect("it is never cancelled");
-        }
+        move || _ = barrier.wait().expect("it is never cancelled")
     }
 }
 
@@ -284,10 +282,6 @@ fn wait_once(setting: &Setting) -> CaseResult {
 
 fn block_on(setting: &Setting) -> CaseResult {
     let runtime = ops::runtime(setting.workers);
-    let nothing = |i| {
-        runtime.block_on(|| {
-            black_box(i);
-        });
-    };
+    let nothing = |i| runtime.block_on(|| black_box(i));
     Ok(repeated(setting, |n| time(n, nothing)))
 }

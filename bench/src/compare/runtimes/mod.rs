@@ -75,12 +75,11 @@ impl Runtime {
     /// The numbers of workers with which it is measured in a case.
     pub fn workers(&self, case: &Case) -> Vec<usize> {
         match self.counts {
-            Counts::All => case.workers.to_vec(),
             Counts::One => vec![1],
-            Counts::Threads if case.has_parts_for_each_worker => case.workers.to_vec(),
-            Counts::Threads => {
+            Counts::Threads if !case.has_parts_for_each_worker => {
                 case.workers.iter().copied().filter(|&n| n <= 2).max().into_iter().collect()
             }
+            Counts::All | Counts::Threads => case.workers.to_vec(),
         }
     }
 }

@@ -62,9 +62,7 @@ impl Blocking for Threads {
 
     fn barrier(count: usize) -> impl Fn() + Sync {
         let barrier = Barrier::new(count);
-        move || {
-            barrier.wait();
-        }
+        move || _ = barrier.wait()
     }
 }
 
@@ -139,9 +137,7 @@ fn pass(values: usize, senders: usize) {
                 .spawn(move || (0..values / senders).for_each(|i| to.send(i).expect("it is open")));
         }
         drop(to);
-        from.iter().for_each(|value| {
-            black_box(value);
-        });
+        from.iter().for_each(|value| _ = black_box(value));
     });
 }
 

@@ -72,9 +72,7 @@ impl Blocking for May {
 
     fn barrier(count: usize) -> impl Fn() + Sync {
         let barrier = Barrier::new(count);
-        move || {
-            barrier.wait();
-        }
+        move || _ = barrier.wait()
     }
 }
 
@@ -202,20 +200,18 @@ fn wake(children: Vec<JoinHandle<u64>>) {
     }
 }
 
-fn wait_and_compute(n: u64, tasks: usize, work: Work) -> Duration {
-    time(n, |_| wake(waiters(tasks, work)))
-}
-
 fn batch_parked(setting: &Setting) -> CaseResult {
     let size = setting.size(cases::PARKED_BATCH);
     Ok(inside(setting, move |setting| {
-        shared_out(setting, size, |n| wait_and_compute(n, size, Work::NONE))
+        shared_out(setting, size, |n| time(n, |_| wake(waiters(size, Work::NONE))))
     }))
 }
 
 fn wait_once(setting: &Setting) -> CaseResult {
     let (tasks, work) = (setting.size(cases::WAITERS), setting.work(cases::WAITER_WORK));
-    Ok(inside(setting, move |setting| repeated(setting, |n| wait_and_compute(n, tasks, work))))
+    Ok(inside(setting, move |setting| {
+        repeated(setting, |n| time(n, |_| wake(waiters(tasks, work))))
+    }))
 }
 
 fn start_here() -> Delay {

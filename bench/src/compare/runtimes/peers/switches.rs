@@ -20,9 +20,7 @@ fn corosensei(setting: &Setting) -> CaseResult {
         });
         // The first call of `resume` starts the coroutine.
         coroutine.resume(false);
-        let time = half_each(n, || {
-            black_box(coroutine.resume(false));
-        });
+        let time = half_each(n, || _ = black_box(coroutine.resume(false)));
         coroutine.resume(true);
         time
     }))

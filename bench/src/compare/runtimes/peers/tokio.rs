@@ -190,11 +190,7 @@ async fn lock_often(each: usize) -> Vec<Stint> {
             })
         })
         .collect();
-    let mut stints = Vec::with_capacity(CONTENDERS);
-    for task in tasks {
-        stints.push(task.await.expect("no task panics"));
-    }
-    stints
+    busy::end_all(tasks).await
 }
 
 async fn pass(values: usize, senders: usize) {
@@ -228,9 +224,7 @@ async fn pass_messages(traffic: Traffic) {
     drop(to);
     let mut batch = Vec::with_capacity(ROOM);
     while from.recv_many(&mut batch, ROOM).await > 0 {
-        batch.drain(..).for_each(|message| {
-            black_box(message);
-        });
+        batch.drain(..).for_each(|message| _ = black_box(message));
     }
 }
 

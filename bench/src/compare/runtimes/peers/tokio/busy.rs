@@ -13,7 +13,8 @@ async fn end<T>(task: JoinHandle<T>) -> T {
     task.await.expect("no task panics")
 }
 
-async fn end_all<T>(tasks: Vec<JoinHandle<T>>) -> Vec<T> {
+/// Joins the tasks, and returns their results.
+pub async fn end_all<T>(tasks: Vec<JoinHandle<T>>) -> Vec<T> {
     let mut results = Vec::with_capacity(tasks.len());
     for task in tasks {
         results.push(end(task).await);
