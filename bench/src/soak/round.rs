@@ -12,7 +12,7 @@ use super::faults::{self, Fault};
 use super::programs::{Kind, Program};
 use super::state::{Failure, MOST_FAILURES, State, Step};
 use crate::measure::rng::Rng;
-use crate::measure::work::spin;
+use crate::measure::work::{spin, spin_until};
 
 /// The programs to draw from.
 pub(crate) struct Mix {
@@ -110,11 +110,7 @@ pub(crate) fn run(state: &State, mix: &Mix, number: u64, stop: &(dyn Fn() -> boo
     thread::scope(|s| {
         if plan.busy {
             Fault::Busy.count();
-            s.spawn(|| {
-                while !over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
+            s.spawn(|| spin_until(Duration::MAX, || over.load(Ordering::Relaxed)));
         }
         let drivers: Vec<_> = (0..plan.threads)
             .map(|driver| {

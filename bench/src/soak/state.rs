@@ -9,6 +9,7 @@ use cygnet::Handle;
 use super::programs::{KINDS, Kind, PLANTED};
 use super::sample::{Sample, Samples};
 use crate::output;
+use crate::report::counted;
 
 /// A program or the end of a round that has begun and has not ended.
 #[derive(Clone, Debug)]
@@ -62,8 +63,7 @@ impl std::fmt::Display for Length {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Length::Time(length) => write!(f, "{length:.0?}"),
-            Length::Rounds(1) => f.write_str("1 round"),
-            Length::Rounds(rounds) => write!(f, "{rounds} rounds"),
+            Length::Rounds(rounds) => f.write_str(&counted(*rounds, "round")),
         }
     }
 }
@@ -153,11 +153,8 @@ impl State {
     }
 
     pub(crate) fn count(&self, kind: &Kind) {
-        for (name, count) in &self.counts {
-            if *name == kind.name {
-                count.fetch_add(1, Ordering::Relaxed);
-            }
-        }
+        let counted = self.counts.iter().find(|(name, _)| *name == kind.name);
+        counted.expect("all kinds are counted").1.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The kinds of programs, each with the number of ended programs.

@@ -104,8 +104,7 @@ fn grow(things: &Arc<Things>, mut rng: Rng, depth: u64, ticket: &mpsc::Sender<()
                 }
                 1 => task.detach(),
                 2 => {
-                    Fault::Cancel.count();
-                    task.cancel("by its parent");
+                    cancel(&task);
                     handles.push(task);
                 }
                 _ => handles.push(task),
@@ -118,9 +117,7 @@ fn grow(things: &Arc<Things>, mut rng: Rng, depth: u64, ticket: &mpsc::Sender<()
         cygnet::on_cancel(move |_| _ = told.fetch_add(1, Ordering::Relaxed))
     });
     match handles.pop() {
-        Some(task) if rng.one_in(6) => {
-            outcome(task.join());
-        }
+        Some(task) if rng.one_in(6) => _ = outcome(task.join()),
         _ => assert!(things.wait(&mut rng), "a wait ended without a cancellation"),
     }
     drop(hook);

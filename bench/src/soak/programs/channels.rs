@@ -88,9 +88,7 @@ pub(crate) fn channel(p: &mut Program) {
         drop(sender);
         senders.into_iter().flat_map(|task| value(task.join())).collect()
     });
-    for task in receivers {
-        outcome(task.join());
-    }
+    receivers.into_iter().for_each(|task| _ = outcome(task.join()));
     let mut received = std::mem::take(&mut *received.lock().expect("no holder panics"));
     sent.sort_unstable();
     received.sort_unstable();

@@ -11,7 +11,7 @@ pub(crate) fn ends(p: &mut Program) {
     let tally = Arc::new(Tally::default());
     let finished = Arc::new(AtomicU64::new(0));
     let guarded = p.rng.below(4);
-    let tasks: Vec<Task<()>> = (0..p.rng.between(1, 20))
+    let mut tasks: Vec<Task<()>> = (0..p.rng.between(1, 20))
         .map(|number| {
             let (tally, rng) = (tally.clone(), p.rng.split());
             if number < guarded {
@@ -25,13 +25,9 @@ pub(crate) fn ends(p: &mut Program) {
         })
         .collect();
     let guarded = guarded.min(tasks.len() as u64);
-    let detached = p.rng.one_in(2);
-    let tasks = if detached {
-        tasks.into_iter().for_each(Task::detach);
-        Vec::new()
-    } else {
-        tasks
-    };
+    if p.rng.one_in(2) {
+        tasks.drain(..).for_each(Task::detach);
+    }
     stall(&mut p.rng);
     match p.rng.below(4) {
         0 => {
@@ -64,9 +60,7 @@ pub(crate) fn ends(p: &mut Program) {
     tally.assert_balanced();
     assert!(handle.spawn(|| ()).is_err(), "a runtime that has ended must refuse tasks");
     assert!(handle.try_block_on(|| ()).is_err());
-    for task in tasks {
-        outcome(task.join());
-    }
+    tasks.into_iter().for_each(|task| _ = outcome(task.join()));
 }
 
 fn busy_for_a_while(tally: &Tally, mut rng: Rng) {

@@ -100,9 +100,7 @@ pub(crate) fn actor(p: &mut Program) {
     if p.rng.one_in(4) {
         cancel(&tasks[0]);
     }
-    for task in tasks {
-        outcome(task.join());
-    }
+    tasks.into_iter().for_each(|task| _ = outcome(task.join()));
     stall(&mut p.rng);
     if p.rng.one_in(2) {
         actor.stop();

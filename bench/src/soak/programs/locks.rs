@@ -7,15 +7,15 @@ use cygnet::sync::{Barrier, Condvar, Event, Mutex, RwLock, RwLockWriteGuard, Sem
 
 use super::prelude::*;
 
-/// Cancels some of the tasks, and returns the results of all.
-fn disturb<T>(rng: &mut Rng, tasks: Vec<Task<T>>) -> Vec<Option<T>> {
+/// Cancels some of the tasks, and waits for all of them.
+fn disturb(rng: &mut Rng, tasks: Vec<Task<()>>) {
     for task in &tasks {
         if rng.one_in(6) {
             cancel(task);
             thread::sleep(rng.micros(50));
         }
     }
-    tasks.into_iter().map(|task| outcome(task.join())).collect()
+    tasks.into_iter().for_each(|task| _ = outcome(task.join()));
 }
 
 pub(crate) fn mutex(p: &mut Program) {
@@ -143,10 +143,9 @@ pub(crate) fn semaphore(p: &mut Program) {
 
 pub(crate) fn barrier(p: &mut Program) {
     let (tasks, rounds) = (p.rng.count(1, 8), p.rng.between(1, 10));
-    let shared = Arc::new((Barrier::new(tasks + 1), AtomicU64::new(0), Event::new()));
-    let (leaders, arrived) = (Arc::new(AtomicU64::new(0)), AtomicU64::new(0));
-    let arrived = Arc::new(arrived);
-    let pass = move |shared: &(Barrier, AtomicU64, Event), round: u64| {
+    let shared = Arc::new((Barrier::new(tasks + 1), Event::new()));
+    let (leaders, arrived) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let pass = move |shared: &(Barrier, Event), round: u64| {
         arrived.fetch_add(1, Ordering::Relaxed);
         if shared.0.wait().expect(UNDISTURBED).is_leader() {
             leaders.fetch_add(1, Ordering::Relaxed);
@@ -154,7 +153,6 @@ pub(crate) fn barrier(p: &mut Program) {
         let (came, led) = (arrived.load(Ordering::Relaxed), leaders.load(Ordering::Relaxed));
         assert!(came >= (round + 1) * (tasks as u64 + 1), "the barrier opened before all had come");
         assert!(led <= round + 2, "{led} leaders in round {round}");
-        (came, led)
     };
     let spawned = p.spawn_each(tasks as u64, |_, mut rng| {
         let (shared, pass) = (shared.clone(), pass.clone());
@@ -163,14 +161,14 @@ pub(crate) fn barrier(p: &mut Program) {
                 drop(pause(&mut rng));
                 pass(&shared, round);
             }
-            shared.2.wait().expect("it will be set");
+            shared.1.wait().expect("it will be set");
         }
     });
     for round in 0..rounds {
         stall(&mut p.rng);
         pass(&shared, round);
     }
-    shared.2.set();
+    shared.1.set();
     spawned.into_iter().for_each(|task| value(task.join()));
 }
 

@@ -97,9 +97,7 @@ pub(crate) fn wakes(p: &mut Program) {
                 }
             });
         }
-        for task in parked {
-            value(task.join());
-        }
+        parked.into_iter().for_each(|task| value(task.join()));
         over.store(true, Ordering::Relaxed);
     });
     // An unpark after the end of its task does nothing.
