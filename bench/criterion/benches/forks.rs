@@ -2,13 +2,14 @@
 //! `peers`, also on rayon and chili.
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, criterion_group, criterion_main};
 use cygnet_bench::compare::kernels::{Fork, Serial, data, leaves, search};
 use cygnet_bench::compare::runtimes::cygnet::Cygnet;
 use cygnet_bench::figures::ops;
+use cygnet_bench::measure::harness;
 
 /// A kernel and its size.
 #[derive(Clone, Copy)]
@@ -36,11 +37,7 @@ fn time<F: Fork>(kernel: Kernel, n: u64, scope: &mut F::Scope<'_>) -> Duration {
 }
 
 fn many<T>(n: u64, mut call: impl FnMut() -> T) -> Duration {
-    let began = Instant::now();
-    for _ in 0..n {
-        black_box(call());
-    }
-    began.elapsed()
+    harness::time(n, |_| black_box(call()))
 }
 
 fn all(c: &mut Criterion, name: &str, kernel: Kernel) {

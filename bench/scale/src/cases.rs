@@ -62,19 +62,12 @@ impl Size {
     /// The ideal time of `items` items: their computing time divided by the number of cores in
     /// use.
     pub fn ideal(&self, items: u64) -> Duration {
-        self.work * u32::try_from(items).unwrap_or(u32::MAX) / self.used()
-    }
-
-    fn used(&self) -> u32 {
-        self.cores.min(self.workers) as u32
+        let used = self.cores.min(self.workers) as u32;
+        self.work * u32::try_from(items).unwrap_or(u32::MAX) / used
     }
 }
 
 impl Case {
-    pub fn all() -> Vec<Case> {
-        Case::value_variants().to_vec()
-    }
-
     pub fn name(self) -> String {
         self.to_possible_value().expect("no case is hidden").get_name().to_owned()
     }

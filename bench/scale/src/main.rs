@@ -11,8 +11,8 @@ mod steps;
 mod world;
 
 use cases::{Case, Size};
-use clap::Parser;
 use clap::builder::RangedU64ValueParser;
+use clap::{Parser, ValueEnum};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 use world::World;
@@ -73,7 +73,7 @@ fn main() -> ExitCode {
 
 impl Arguments {
     fn cases(&self) -> Vec<Case> {
-        if self.cases.is_empty() { Case::all() } else { self.cases.clone() }
+        if self.cases.is_empty() { Case::value_variants().to_vec() } else { self.cases.clone() }
     }
 
     fn works(&self, case: Case) -> Vec<u64> {
