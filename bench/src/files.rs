@@ -89,12 +89,11 @@ impl Gate {
             let mut inside = Inside::enter(self);
             let served_before = inside.served_before;
             let result = operation();
-            inside.served = !result.as_ref().is_err_and(is_out_of_descriptors);
-            let served = inside.served;
-            drop(inside);
-            if served {
+            if !result.as_ref().is_err_and(is_out_of_descriptors) {
                 return result;
             }
+            inside.served = false;
+            drop(inside);
             let state = self
                 .left
                 .wait_while(self.lock(), |state| state.served == served_before && state.inside > 0)

@@ -23,16 +23,13 @@ use clap::Parser;
 
 /// Does what the command line says.
 pub fn command() -> ExitCode {
-    match run() {
-        Ok(status) => status,
-        Err(error) => {
-            // A reader that closed the pipe has read all it wanted.
-            if !is_broken_pipe(&error) {
-                output::tell(&format!("cygnet: {error:#}"));
-            }
-            ExitCode::FAILURE
+    run().unwrap_or_else(|error| {
+        // A reader that closed the pipe has read all it wanted.
+        if !is_broken_pipe(&error) {
+            output::tell(&format!("cygnet: {error:#}"));
         }
-    }
+        ExitCode::FAILURE
+    })
 }
 
 fn run() -> anyhow::Result<ExitCode> {
@@ -54,8 +51,6 @@ fn run() -> anyhow::Result<ExitCode> {
 
 /// Whether the reader of the standard output has gone away.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .filter_map(|cause| cause.downcast_ref::<io::Error>())
-        .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+    let is_it = |cause: &io::Error| cause.kind() == io::ErrorKind::BrokenPipe;
+    error.chain().any(|cause| cause.downcast_ref().is_some_and(is_it))
 }

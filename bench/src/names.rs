@@ -5,7 +5,6 @@
 //! text, with the exact bytes where text cannot hold them.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -54,11 +53,7 @@ fn quoted(bytes: &[u8]) -> String {
     for chunk in bytes.utf8_chunks() {
         for letter in chunk.valid().chars() {
             match letter {
-                '\n' => word.push_str("\\n"),
-                '\r' => word.push_str("\\r"),
-                '\t' => word.push_str("\\t"),
-                '\\' => word.push_str("\\\\"),
-                '\'' => word.push_str("\\'"),
+                '\n' | '\r' | '\t' | '\\' | '\'' => word.extend(letter.escape_default()),
                 letter if letter.is_control() => {
                     push_octal(&mut word, letter.encode_utf8(&mut [0; 4]).as_bytes());
                 }
@@ -73,19 +68,12 @@ fn quoted(bytes: &[u8]) -> String {
 
 /// Appends each byte as a backslash and three octal digits.
 fn push_octal(word: &mut String, bytes: &[u8]) {
-    for byte in bytes {
-        write!(word, "\\{byte:03o}").expect("writing to a string cannot fail");
-    }
+    word.extend(bytes.iter().map(|byte| format!("\\{byte:03o}")));
 }
 
 /// Lower-case hexadecimal digits of the bytes.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes
-        .iter()
-        .flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
-        .map(char::from)
-        .collect()
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Serialises a name as fields of an object: `path` always, and `path_hex` only if the name is not

@@ -1,6 +1,5 @@
 //! Runs a job, measures it and reports its outcome.
 
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -150,13 +149,11 @@ impl<T: Outcome> Report<'_, T> {
             seconds(cpu_seconds),
         );
         if let (Some(serial), Some(ratio)) = (&self.serial, self.ratio) {
-            write!(
-                line,
+            line += &format!(
                 "; one worker: wall {}, CPU {}, {ratio:.2} times as long",
                 seconds(serial.wall_seconds),
                 seconds(serial.cpu_seconds),
-            )
-            .expect("writing to a string cannot fail");
+            );
         }
         line
     }

@@ -211,12 +211,10 @@ impl Found {
     }
 
     fn merged(mut self, other: Self) -> Self {
+        self.tally = self.tally.merged(other.tally);
+        self.bytes += other.bytes;
         self.failures.extend(other.failures);
-        Self {
-            tally: self.tally.merged(other.tally),
-            bytes: self.bytes + other.bytes,
-            failures: self.failures,
-        }
+        self
     }
 }
 
