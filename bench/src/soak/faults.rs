@@ -3,8 +3,10 @@
 
 use std::any::Any;
 use std::panic::{self, PanicHookInfo};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use super::state::lock;
 
 macro_rules! faults {
     ($($fault:ident: $what:literal,)*) => {
@@ -73,7 +75,7 @@ pub(crate) fn install_panic_hook() {
         if is_planned(info.payload()) {
             return;
         }
-        let mut unplanned = UNPLANNED.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unplanned = lock(&UNPLANNED);
         if unplanned.len() < MOST_UNPLANNED {
             unplanned.push(describe(info));
         }
@@ -95,7 +97,7 @@ pub(crate) fn text(payload: &(dyn Any + Send)) -> &str {
 
 /// Returns the panics recorded since the last call.
 pub(crate) fn take_unplanned() -> Vec<String> {
-    std::mem::take(&mut *UNPLANNED.lock().unwrap_or_else(PoisonError::into_inner))
+    std::mem::take(&mut *lock(&UNPLANNED))
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ impl Report {
         let failures = state.failures();
         let verdict = Verdict::new(&rows, &failures);
         let text = self.markdown(state, &samples, &rows, &failures, cut_short);
+        let text = format!("# Soak\n\n**{}**\n\n{text}", verdict.text);
         if let Some((report, picture)) = &self.out {
             fs::write(report, text)
                 .with_context(|| format!("cannot write {}", report.display()))?;
@@ -62,6 +63,7 @@ impl Report {
         Ok(verdict.passed)
     }
 
+    /// The report below its verdict.
     fn markdown(
         &self,
         state: &State,
@@ -70,9 +72,7 @@ impl Report {
         failures: &[Failure],
         cut_short: bool,
     ) -> String {
-        let mut text = String::from("# Soak\n\n");
-        let verdict = Verdict::new(rows, failures);
-        let _ = writeln!(text, "**{}**\n", verdict.text);
+        let mut text = String::new();
         self.head(&mut text, state, cut_short);
         programs(&mut text, state);
         slopes(&mut text, samples, rows);

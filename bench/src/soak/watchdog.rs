@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -26,31 +26,30 @@ pub(crate) fn start(
     limit: Duration,
     hung: impl FnOnce(Failure) + Send + 'static,
 ) -> (Vec<mpsc::Sender<()>>, Vec<JoinHandle<()>>) {
-    let (stop_sampling, sampled) = mpsc::channel();
-    let (stop_watching, watched) = mpsc::channel();
-    let sampling = {
-        let state = Arc::clone(state);
-        thread::spawn(move || each_look(&sampled, || state.sample(false)))
-    };
-    let state = Arc::clone(state);
-    let watching = thread::spawn(move || {
-        let mut hung = Some(hung);
-        each_look(&watched, || {
-            let late = state.look((limit.as_millis() / LOOK.as_millis()) as u64);
-            if let Some(late) = late
-                && let Some(hung) = hung.take()
-            {
-                hung(describe(&state, &late, limit));
-            }
-        });
+    let sampling = each_look(state, |state| state.sample(false));
+    let mut hung = Some(hung);
+    let watching = each_look(state, move |state| {
+        if let Some(late) = state.look((limit.as_millis() / LOOK.as_millis()) as u64)
+            && let Some(hung) = hung.take()
+        {
+            hung(describe(state, &late, limit));
+        }
     });
-    (vec![stop_sampling, stop_watching], vec![sampling, watching])
+    [sampling, watching].into_iter().unzip()
 }
 
-fn each_look(over: &Receiver<()>, mut look: impl FnMut()) {
-    while over.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-        look();
-    }
+/// Starts a thread that calls `look` at intervals until its sender is dropped.
+fn each_look(
+    state: &Arc<State>,
+    mut look: impl FnMut(&Arc<State>) + Send + 'static,
+) -> (mpsc::Sender<()>, JoinHandle<()>) {
+    let (state, (running, over)) = (Arc::clone(state), mpsc::channel());
+    let observer = thread::spawn(move || {
+        while over.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            look(&state);
+        }
+    });
+    (running, observer)
 }
 
 /// Describes the hung program, the programs beside it, the metrics of the runtimes, and the state
