@@ -108,15 +108,14 @@ impl Case {
             Case::Outside => {
                 let each = size.items(10_000) / cores;
                 clock.measure(size.ideal(each * cores), || {
-                    let spawn_and_join = move |handle: cygnet::Handle| {
-                        for _ in 0..each {
-                            let task = handle.spawn(move || compute(work));
-                            task.expect("a running runtime").join().expect("a task");
-                        }
-                    };
                     let start = |_| {
                         let handle = rt.handle();
-                        thread::spawn(move || spawn_and_join(handle))
+                        thread::spawn(move || {
+                            for _ in 0..each {
+                                let task = handle.spawn(move || compute(work));
+                                task.expect("a running runtime").join().expect("a task");
+                            }
+                        })
                     };
                     let threads: Vec<_> = (0..cores).map(start).collect();
                     threads.into_iter().for_each(|thread| thread.join().expect("a thread"));
@@ -304,12 +303,10 @@ fn pipeline(on: Bench<'_>, stages: u64) {
 /// Shares 20,000 calls of `f` among `tasks` tasks. Returns the number of calls.
 fn on_all(on: Bench<'_>, tasks: u64, f: impl Fn() + Sync) -> u64 {
     let each = on.size.items(20_000) / tasks;
-    on.measure(tasks * each, || {
-        cygnet::scope(|s| {
-            for _ in 0..tasks {
-                s.spawn(|| (0..each).for_each(|_| f()));
-            }
-        });
+    on.measure_scope(tasks * each, |s| {
+        for _ in 0..tasks {
+            s.spawn(|| (0..each).for_each(|_| f()));
+        }
     });
     tasks * each
 }
