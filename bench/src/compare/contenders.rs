@@ -123,10 +123,9 @@ pub fn measure(
             (command, Duration::from_secs(args.time_limit), Ending::Group)
         }
     };
-    Ok(process::attempt(&mut command, limit, ending).map(|line| match line {
-        Ok(line) => Outcome::judge(line, case, quick),
-        Err(reason) => Outcome::Failed(reason),
-    }))
+    process::attempt(&mut command, limit, ending).try_map(|line| {
+        Ok(line.map_or_else(Outcome::Failed, |line| Outcome::judge(line, case, quick)))
+    })
 }
 
 /// Measures a case in this process and prints the line.

@@ -52,10 +52,8 @@ mod tests {
     use crate::measure::harness::Measured;
 
     fn judged(case: &str, output: &str) -> Outcome {
-        match Line::read(output.as_bytes()) {
-            Ok(line) => Outcome::judge(line, find(case).unwrap(), false),
-            Err(reason) => Outcome::Failed(reason),
-        }
+        let judge = |line| Outcome::judge(line, find(case).unwrap(), false);
+        Line::read(output.as_bytes()).map_or_else(Outcome::Failed, judge)
     }
 
     #[test]

@@ -34,10 +34,9 @@ fn head(page: &Page) -> String {
 
 /// The title of a part of a case in a table.
 fn title(case: &Case, part: &Part) -> String {
-    if part.label.is_empty() {
-        case.name.to_owned()
-    } else {
-        format!("{}, {}", case.name, part.label)
+    match part.label {
+        "" => case.name.to_owned(),
+        label => format!("{}, {label}", case.name),
     }
 }
 

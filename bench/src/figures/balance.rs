@@ -99,7 +99,7 @@ mod tests {
     fn all_children_are_woken_on_whichever_worker_they_started() {
         for variant in VARIANTS {
             let runtime = ops::runtime(2);
-            runtime.block_on(|| variant(500, Work::of_steps(1000)));
+            runtime.block_on(|| variant(500, Work { steps: 1000 }));
             assert_eq!(runtime.metrics().tasks(), 501);
         }
     }

@@ -34,7 +34,7 @@ use clap::Args;
 use self::report::Page;
 use self::rows::{ROWS, Row, cases_of};
 use crate::measure::process::{self, Ending};
-use crate::measure::rounds::{self, Attempt, Turns};
+use crate::measure::rounds::{self, Turns};
 use crate::output;
 
 /// Arguments of `bench`.
@@ -94,10 +94,8 @@ fn measure(args: &FiguresArgs) -> anyhow::Result<()> {
     let (run, measured) = rounds::take(&args.turns, &cases, |at| {
         let name = cases[at].name;
         let mut command = process::own(&["bench", "--measure", name], args.turns.quick)?;
-        let attempt = process::attempt(&mut command, LIMIT, Ending::Process);
-        let Attempt { measurement, seconds, disturbance } = attempt;
-        let failed = |reason| anyhow!("the case {name} failed: {reason}");
-        Ok(Attempt { measurement: measurement.map_err(failed)?, seconds, disturbance })
+        process::attempt(&mut command, LIMIT, Ending::Process)
+            .try_map(|line| line.map_err(|reason| anyhow!("the case {name} failed: {reason}")))
     })?;
     let names = cases.iter().map(|case| case.name);
     let page = Page::new(run, &rows, &names.zip(measured).collect());

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::cases::ROUNDS_OF_BYTES;
 use super::floor::{Floor, USUAL};
 use super::rows::{Row, Source};
-use crate::measure::harness::Values;
+use crate::measure::harness::{TIME, Values};
 use crate::measure::line::Line;
 use crate::measure::rounds::{Measured, Run};
 use crate::measure::stats::{self, Spread};
@@ -60,14 +60,14 @@ struct Figure {
 
 /// The values of a source, one per round.
 fn values(source: Source, results: &Results) -> Vec<f64> {
-    let of = |(case, key): (&str, &str)| -> Vec<f64> {
+    let of = |case: &str, key: &str| -> Vec<f64> {
         let measured = results.get(case).map_or(&[][..], |all| &all.measurements);
         measured.iter().filter_map(|m| m.values.get(key).copied()).collect()
     };
     match source {
-        Source::Value(case, key) => of((case, key)),
+        Source::Value(case, key) => of(case, key),
         Source::Ratio(first, second) => {
-            of(first).into_iter().zip(of(second)).map(|(a, b)| a / b).collect()
+            of(first, TIME).iter().zip(of(second, TIME)).map(|(a, b)| a / b).collect()
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::output;
 pub enum Source {
     /// A value of a case, by the case's name and the value's key.
     Value(&'static str, &'static str),
-    /// The ratio of two values, taken within each round.
-    Ratio((&'static str, &'static str), (&'static str, &'static str)),
+    /// The ratio of the times of two cases, taken within each round.
+    Ratio(&'static str, &'static str),
 }
 
 /// A row.
@@ -35,7 +35,7 @@ impl Row {
     pub fn cases(&self) -> impl Iterator<Item = &'static Case> {
         let (first, second) = match self.source {
             Source::Value(case, _) => (case, None),
-            Source::Ratio((first, _), (second, _)) => (first, Some(second)),
+            Source::Ratio(first, second) => (first, Some(second)),
         };
         [Some(first), second].into_iter().flatten().filter_map(find)
     }
@@ -67,8 +67,7 @@ const fn bytes(name: Name, case: Name, key: Name, floor: u32, target: Target) ->
 
 /// A ratio of the times of two cases.
 const fn ratio(name: Name, first: Name, second: Name, target: Target) -> Row {
-    let source = Source::Ratio((first, TIME), (second, TIME));
-    Row { name, source, unit: Unit::Ratio, floor: None, target }
+    Row { name, source: Source::Ratio(first, second), unit: Unit::Ratio, floor: None, target }
 }
 
 use Floor::{Call, Handoff, Load, Page, Rmw, Threads};

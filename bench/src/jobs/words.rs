@@ -36,9 +36,7 @@ impl Tally {
     fn add(&mut self, word: &str) {
         match self.0.get_mut(word) {
             Some(count) => *count += 1,
-            None => {
-                self.0.insert(word.into(), 1);
-            }
+            None => _ = self.0.insert(word.into(), 1),
         }
     }
 

@@ -67,7 +67,7 @@ impl Setting {
     /// Work that takes `length`.
     pub fn work(&self, length: Duration) -> Work {
         let steps = u128::from(self.speed.steps_per_us) * length.as_nanos() / 1000;
-        Work::of_steps(u64::try_from(steps).unwrap_or(u64::MAX))
+        Work { steps: u64::try_from(steps).unwrap_or(u64::MAX) }
     }
 }
 
@@ -345,8 +345,8 @@ mod tests {
     fn work_is_steps_in_proportion_to_its_length() {
         let speed = Speed { steps_per_us: 300, ..moment(1).speed };
         let setting = Setting { speed, ..moment(1) };
-        assert_eq!(setting.work(Duration::from_millis(2)).steps(), 600_000);
-        assert_eq!(setting.work(Duration::from_nanos(20)).steps(), 6);
+        assert_eq!(setting.work(Duration::from_millis(2)).steps, 600_000);
+        assert_eq!(setting.work(Duration::from_nanos(20)).steps, 6);
     }
 
     #[test]

@@ -132,9 +132,12 @@ impl<M> Attempt<M> {
     }
 
     /// The same attempt with another result.
-    pub fn map<N>(self, map: impl FnOnce(M) -> N) -> Attempt<N> {
+    ///
+    /// # Errors
+    /// The error of `map`.
+    pub fn try_map<N, E>(self, map: impl FnOnce(M) -> Result<N, E>) -> Result<Attempt<N>, E> {
         let Attempt { measurement, seconds, disturbance } = self;
-        Attempt { measurement: map(measurement), seconds, disturbance }
+        Ok(Attempt { measurement: map(measurement)?, seconds, disturbance })
     }
 
     /// Whether the attempt should be repeated.

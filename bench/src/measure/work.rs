@@ -8,22 +8,13 @@ use super::harness::time;
 /// A computation of a fixed number of steps. It reads no clock and touches no memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    steps: u64,
+    /// The number of steps.
+    pub steps: u64,
 }
 
 impl Work {
     /// No work.
     pub const NONE: Work = Work { steps: 0 };
-
-    /// Work of `steps` steps.
-    pub const fn of_steps(steps: u64) -> Work {
-        Work { steps }
-    }
-
-    /// The number of steps.
-    pub const fn steps(self) -> u64 {
-        self.steps
-    }
 
     /// Work that is `factor` times as long.
     pub const fn times(self, factor: u64) -> Work {
@@ -77,7 +68,7 @@ impl Speed {
     /// Measures the speed of this machine at present. The fastest of many trials counts, as a
     /// computation can be delayed, but not sped up.
     pub fn measure() -> Speed {
-        const TRIAL: Work = Work::of_steps(1 << 16);
+        const TRIAL: Work = Work { steps: 1 << 16 };
         const STEPS: u64 = 24;
         const ITEMS: u64 = 20_000;
         const ITEM_NANOS: u64 = 20;

@@ -43,6 +43,6 @@ mod tests {
 
     #[test]
     fn a_pair_is_two() {
-        assert_eq!(pair::<Serial>(&mut (), Work::of_steps(3)), 2);
+        assert_eq!(pair::<Serial>(&mut (), Work { steps: 3 }), 2);
     }
 }

@@ -12,16 +12,16 @@ use crate::compare::prelude::*;
 /// The cases that may runs. It is not made for a coroutine per fork, so cases with a million
 /// forks are missing.
 pub const TABLE: Table = &[
-    ("spawn-join", |s| Ok(inside(s, |s| repeated(s, spawn_join)))),
-    ("spawn-join-parked", |s| Ok(inside(s, |s| repeated(s, spawn_join_parked)))),
+    ("spawn-join", |s| May::inside(s, |s| repeated(s, spawn_join))),
+    ("spawn-join-parked", |s| May::inside(s, |s| repeated(s, spawn_join_parked))),
     ("batch", batch),
     ("batch-parked", batch_parked),
-    ("start-here", |s| Ok(inside(s, |s| starts(s, start_here)))),
+    ("start-here", |s| May::inside(s, |s| starts(s, start_here))),
     ("start-elsewhere", |s| {
-        Ok(inside(s, |s| {
+        May::inside(s, |s| {
             let spawn = |loot: Loot| go!(move || loot.take());
             start_elsewhere(s, spawn, JoinHandle::is_done, end)
-        }))
+        })
     }),
     ("start-outside", |s| {
         configure(s);
@@ -30,10 +30,10 @@ pub const TABLE: Table = &[
     ("spawn-outside", spawn_outside),
     ("block-on", spawn_outside),
     ("yield-", yields),
-    ("ping-pong", |s| Ok(inside(s, |s| repeated(s, ping_pong)))),
+    ("ping-pong", |s| May::inside(s, |s| repeated(s, ping_pong))),
     ("parked-memory", parked_memory),
-    ("uneven", |s| Ok(inside(s, |s| forks::uneven::<May>(s, &mut ())))),
-    ("join-", |s| Ok(inside(s, |s| forks::pair::<May>(s, &mut ())))),
+    ("uneven", |s| May::inside(s, |s| forks::uneven::<May>(s, &mut ()))),
+    ("join-", |s| May::inside(s, |s| forks::pair::<May>(s, &mut ()))),
     ("pipeline-", busy::pipeline::<May>),
     ("uneven-stages", busy::pipeline::<May>),
     ("wait-once", wait_once),
@@ -60,7 +60,9 @@ impl Blocking for May {
         setting: &Setting,
         kernel: impl FnOnce(&Setting) -> Measured + Send + 'static,
     ) -> CaseResult {
-        Ok(inside(setting, kernel))
+        configure(setting);
+        let setting = *setting;
+        Ok(end(go!(move || kernel(&setting))))
     }
 
     fn run_all<T: Send>(tasks: Vec<Task<'_, T>>) -> Vec<T> {
@@ -105,16 +107,6 @@ fn end<T>(task: JoinHandle<T>) -> T {
     task.join().expect("no coroutine panics")
 }
 
-/// Measures inside a coroutine.
-fn inside(
-    setting: &Setting,
-    kernel: impl FnOnce(&Setting) -> Measured + Send + 'static,
-) -> Measured {
-    configure(setting);
-    let setting = *setting;
-    end(go!(move || kernel(&setting)))
-}
-
 fn spawn_join(n: u64) -> Duration {
     time(n, |i| black_box(end(go!(move || black_box(i)))))
 }
@@ -135,7 +127,7 @@ fn spawn_join_parked(n: u64) -> Duration {
 
 fn batch(setting: &Setting) -> CaseResult {
     let size = setting.size(cases::MAY_BATCH);
-    Ok(inside(setting, move |setting| {
+    May::inside(setting, move |setting| {
         let mut children = Vec::with_capacity(size);
         shared_out(setting, size, |n| {
             time(n, |_| {
@@ -147,7 +139,7 @@ fn batch(setting: &Setting) -> CaseResult {
                 }
             })
         })
-    }))
+    })
 }
 
 /// Counts coroutines that have started and are about to wait, for a coroutine that waits until
@@ -202,16 +194,16 @@ fn wake(children: Vec<JoinHandle<u64>>) {
 
 fn batch_parked(setting: &Setting) -> CaseResult {
     let size = setting.size(cases::PARKED_BATCH);
-    Ok(inside(setting, move |setting| {
+    May::inside(setting, move |setting| {
         shared_out(setting, size, |n| time(n, |_| wake(waiters(size, Work::NONE))))
-    }))
+    })
 }
 
 fn wait_once(setting: &Setting) -> CaseResult {
     let (tasks, work) = (setting.size(cases::WAITERS), setting.work(cases::WAITER_WORK));
-    Ok(inside(setting, move |setting| {
+    May::inside(setting, move |setting| {
         repeated(setting, |n| time(n, |_| wake(waiters(tasks, work))))
-    }))
+    })
 }
 
 fn start_here() -> Delay {
@@ -226,9 +218,9 @@ fn spawn_outside(setting: &Setting) -> CaseResult {
 
 fn yields(setting: &Setting) -> CaseResult {
     let (each, tasks) = (setting.size(cases::YIELDS), setting.number as usize);
-    Ok(inside(setting, move |setting| {
+    May::inside(setting, move |setting| {
         shared_out(setting, each * tasks, |n| take_turns(each * n as usize, tasks))
-    }))
+    })
 }
 
 fn take_turns(rounds: usize, tasks: usize) -> Duration {
