@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use cygnet::{Handle, Runtime};
 
 use super::faults::{self, Fault};
-use super::programs::{Kind, Program};
+use super::programs::{ENDS_LATER, Kind, Program};
 use super::state::{Failure, MOST_FAILURES, State, Step};
 use crate::measure::rng::Rng;
 use crate::measure::work::{spin, spin_until};
@@ -158,7 +158,7 @@ fn program(state: &State, kind: &'static Kind, seed: u64, round: &Handle, step: 
     if rng.one_in(16) {
         Fault::Leaf.count();
         let leaf = handle.spawn(|| spin(LEAF));
-        leaf.expect("the runtime ends later").detach();
+        leaf.expect(ENDS_LATER).detach();
     }
     let mut program = Program { handle, other, rng };
     let caught =

@@ -70,7 +70,7 @@ impl std::fmt::Display for Length {
 
 pub(crate) struct State {
     pub(crate) seed: u64,
-    pub(crate) began: Instant,
+    began: Instant,
     pub(crate) length: Length,
     /// The runtime that lasts as long as the run.
     lasting: Mutex<Option<Handle>>,

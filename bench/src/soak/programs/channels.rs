@@ -99,8 +99,8 @@ pub(crate) fn channel(p: &mut Program) {
 pub(crate) fn others(p: &mut Program) {
     let count = p.rng.between(1, 30);
     let (last, mut seen) = sync::watch(0);
-    let (all, one) = (sync::broadcast(p.rng.count(1, 16)), sync::oneshot());
-    let ((all, mut heard), (one, mut answer)) = (all, one);
+    let (all, mut heard) = sync::broadcast(p.rng.count(1, 16));
+    let (one, mut answer) = sync::oneshot();
     let watching = p.spawn(move || {
         let mut before = 0;
         while let Ok(newer) = seen.changed() {

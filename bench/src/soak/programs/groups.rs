@@ -6,9 +6,7 @@ use super::prelude::*;
 
 pub(crate) fn group(p: &mut Program) {
     let tally = Arc::new(Tally::default());
-    let Ok(mut group) = TaskGroup::<u64>::fallible_detached(&p.handle) else {
-        panic!("the runtime of the program has ended before it");
-    };
+    let mut group = TaskGroup::<u64>::fallible_detached(&p.handle).expect(ENDS_LATER);
     let fast = p.rng.one_in(2);
     if fast {
         group = group.fail_fast();

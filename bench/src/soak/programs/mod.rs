@@ -27,8 +27,8 @@ mod prelude {
     pub(super) use cygnet::{JoinError, Task};
 
     pub(super) use super::super::faults::{Fault, Planned, is_planned, panic_as_planned};
-    pub(super) use super::Program;
     pub(super) use super::aids::*;
+    pub(super) use super::{ENDS_LATER, Program};
     pub(super) use crate::measure::rng::Rng;
     pub(super) use crate::measure::work::spin;
 }
@@ -36,6 +36,9 @@ mod prelude {
 use cygnet::{Handle, Task};
 
 use crate::measure::rng::Rng;
+
+/// Holds for both runtimes of a program.
+pub(crate) const ENDS_LATER: &str = "a runtime ends after its programs";
 
 /// The environment of a program.
 pub(crate) struct Program {
@@ -50,10 +53,7 @@ impl Program {
     /// Spawns a task below the runtime's root.
     #[track_caller]
     fn spawn<T: Send + 'static>(&self, f: impl FnOnce() -> T + Send + 'static) -> Task<T> {
-        match self.handle.spawn(f) {
-            Ok(task) => task,
-            Err(_) => panic!("the runtime of the program has ended before it"),
-        }
+        self.handle.spawn(f).expect(ENDS_LATER)
     }
 
     /// Spawns `count` tasks below the runtime's root. Each gets its number and random numbers of

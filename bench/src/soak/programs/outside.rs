@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use cygnet::sync::Event;
-use cygnet::{TaskLocal, Unparker};
+use cygnet::{ChildOn, TaskLocal, Unparker};
 
 use super::prelude::*;
 
@@ -160,12 +160,8 @@ pub(crate) fn roots(p: &mut Program) {
                         panic_as_planned();
                     }
                     if there {
-                        let Ok(child) =
-                            cygnet::task().spawn_in(cygnet::ChildOn(&other), move || number * 2)
-                        else {
-                            panic!("the other runtime has ended before the program");
-                        };
-                        return value(child.join());
+                        let child = cygnet::task().spawn_in(ChildOn(&other), move || number * 2);
+                        return value(child.expect(ENDS_LATER).join());
                     }
                     // A root inside a root: on the other runtime.
                     other.block_on(|| number * 2)
