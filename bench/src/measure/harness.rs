@@ -247,12 +247,8 @@ impl Delays {
     /// Starts without delays, and measures the cost of a clock reading.
     #[expect(clippy::new_without_default, reason = "it takes time")]
     pub fn new() -> Delays {
-        let costs: Vec<f64> = (0..1001)
-            .map(|_| {
-                let first = Instant::now();
-                first.elapsed().as_nanos() as f64
-            })
-            .collect();
+        let cost = |_| Instant::now().elapsed().as_nanos() as f64;
+        let costs: Vec<f64> = (0..1001).map(cost).collect();
         Delays { clock: stats::median(&costs), samples: Vec::new() }
     }
 

@@ -36,10 +36,6 @@ fn items(setting: &Setting) -> CaseResult {
 /// The computation alone.
 fn computing(setting: &Setting) -> CaseResult {
     let (tasks, work) = (setting.size(cases::WAITERS), setting.work(cases::WAITER_WORK));
-    let compute = |_| {
-        for seed in 0..tasks as u64 {
-            work.run(seed);
-        }
-    };
+    let compute = |_| (0..tasks as u64).for_each(|seed| _ = work.run(seed));
     Ok(repeated(setting, |n| time(n, compute)))
 }

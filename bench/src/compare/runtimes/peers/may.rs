@@ -187,9 +187,7 @@ fn waiters(tasks: usize, work: Work) -> Vec<JoinHandle<u64>> {
 
 fn wake(children: Vec<JoinHandle<u64>>) {
     children.iter().for_each(|child| child.coroutine().unpark());
-    for child in children {
-        end(child);
-    }
+    children.into_iter().for_each(|child| _ = end(child));
 }
 
 fn batch_parked(setting: &Setting) -> CaseResult {
