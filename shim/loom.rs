@@ -181,11 +181,6 @@ pub(crate) mod atomic {
 
             #[allow(dead_code, reason = "each type is used by some protocol, no protocol uses all")]
             impl $(<$t>)? $name $(<$t>)? {
-                /// To be called before a store: it then comes after all stores so far.
-                fn see_newest(inner: &loom::sync::atomic::$name $(<$t>)?) {
-                    let _ = $see(inner);
-                }
-
                 #[track_caller]
                 pub(crate) fn new(value: $value) -> Self {
                     let inner = loom::sync::atomic::$name::new(value);
@@ -211,7 +206,8 @@ pub(crate) mod atomic {
                     let o = order(Kind::Store, o);
                     let inner = self.touch();
                     alone(|| {
-                        Self::see_newest(inner);
+                        // So that this store comes after all stores so far.
+                        let _ = $see(inner);
                         inner.store(value, o);
                     });
                 }

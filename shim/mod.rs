@@ -66,7 +66,8 @@ mod unsimulated;
 pub(crate) use locks::real;
 pub(crate) use stderr::{abort_with, say};
 
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// The time for which a thread spins before it yields the processor at each turn.
 const POLITE: Duration = Duration::from_micros(2);
@@ -92,6 +93,13 @@ pub(crate) fn spin_until(limit: Duration, mut so: impl FnMut() -> bool) -> bool 
 }
 
 pub(crate) use face::*;
+
+/// Returns the instant at which every simulation begins, and that ticks are counted from. It is the
+/// same for all runs in a process, and before every later result of `time::now`.
+pub(crate) fn zero() -> Instant {
+    static ZERO: OnceLock<Instant> = OnceLock::new();
+    *ZERO.get_or_init(Instant::now)
+}
 
 /// Returns the number of threads that run at once: the processors that the process may use. A
 /// simulation always has the same number, so that a seed gives the same run on each machine; a

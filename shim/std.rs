@@ -2,9 +2,10 @@
 
 pub(crate) use super::real::{Condvar, Mutex, MutexGuard};
 pub(crate) use super::unsimulated::*;
+pub(crate) use std::alloc;
 pub(crate) use std::cell::Cell;
 pub(crate) use std::hint::spin_loop;
-pub(crate) use std::sync::Arc;
+pub(crate) use std::sync::{Arc, atomic};
 pub(crate) use std::thread::{self, panicking};
 pub(crate) use std::thread_local;
 
@@ -13,18 +14,6 @@ pub(crate) mod unmodelled {
     //! simulation they are simulated.
     pub(crate) use crate::shim::real::{Condvar, Mutex};
     pub(crate) use std::thread;
-}
-
-pub(crate) mod alloc {
-    //! The memory of records.
-    pub(crate) use std::alloc::{alloc, dealloc};
-}
-
-pub(crate) mod atomic {
-    //! Atomic types and fences.
-    pub(crate) use std::sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-    };
 }
 
 /// Returns a seed, for instance for a generator of victims.

@@ -98,13 +98,6 @@ pub(crate) mod time {
     #[inline]
     pub(crate) fn computed(_items: usize) {}
 
-    /// Returns the instant that ticks are counted from, which is before every later result of
-    /// `now`.
-    pub(crate) fn zero() -> Instant {
-        static ZERO: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
-        *ZERO.get_or_init(Instant::now)
-    }
-
     /// Returns how long a thread waits before it reports that it waits. `None` in a simulation,
     /// which reports hangs itself.
     pub(crate) fn patience(time: Duration) -> Option<Duration> {

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn at(microseconds: u64) -> Tick {
-        Tick::not_before(crate::shim::time::zero() + Duration::from_micros(microseconds))
+        Tick::not_before(crate::shim::zero() + Duration::from_micros(microseconds))
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The clock of the timers.
 
-use crate::shim::time::{Duration, Instant, now, zero};
+use crate::shim::time::{Duration, Instant, now};
+use crate::shim::zero;
 
 /// A tick lasts 2 to this power nanoseconds: 65.5 us.
 const TICK: u32 = 16;

@@ -25,6 +25,7 @@ pub(crate) mod time;
 
 pub(crate) use line::Line;
 pub(crate) use local::{Key, thread_local};
+pub(crate) use std::alloc;
 pub(crate) use std::cell::Cell;
 pub(crate) use std::sync::Arc;
 pub(crate) use std::thread::panicking;
@@ -38,11 +39,6 @@ pub(crate) mod unmodelled {
     //! Threads and locks that loom's models leave out.
     pub(crate) use super::sync::{Condvar, Mutex};
     pub(crate) use super::thread;
-}
-
-pub(crate) mod alloc {
-    //! The memory of records.
-    pub(crate) use std::alloc::{alloc, dealloc};
 }
 
 /// The simulator, which answers in place of the machine. All calls come from the OS thread that it

@@ -3,16 +3,8 @@
 pub(crate) use std::time::{Duration, Instant};
 
 use super::charge;
-use crate::shim::Access;
+use crate::shim::{Access, zero};
 use std::panic::Location;
-use std::sync::OnceLock;
-
-/// Returns the instant at which every simulation begins, and that ticks are counted from. It is the
-/// same for all runs in a process, and before every result of `now`.
-pub(crate) fn zero() -> Instant {
-    static ZERO: OnceLock<Instant> = OnceLock::new();
-    *ZERO.get_or_init(Instant::now)
-}
 
 /// A wait until later than this never ends: no clock shows such a time.
 const FAR: Duration = Duration::from_secs(1 << 40);
