@@ -15,8 +15,11 @@ pub struct Options {
     pub(super) bug: Option<Bug>,
 }
 
-impl Default for Options {
-    fn default() -> Options {
+default! { impl Options }
+
+impl Options {
+    /// The defaults: a thousand seeds, at most a million steps each, and no faults.
+    pub fn new() -> Options {
         Options {
             seeds: 0..1_000,
             preemptions: None,
@@ -25,13 +28,6 @@ impl Default for Options {
             faults: Faults::default(),
             bug: None,
         }
-    }
-}
-
-impl Options {
-    /// The defaults: a thousand seeds, at most a million steps each, and no faults.
-    pub fn new() -> Options {
-        Options::default()
     }
 
     /// Adds systematic runs after the random ones: each schedule with at most `preemptions`

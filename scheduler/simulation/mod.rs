@@ -261,9 +261,8 @@ impl Simulation {
         let left = left.map(|(_, flow)| flow.describe());
         let left = self.left.take().into_iter().chain(left).collect();
         let names: Vec<_> = flows.iter().map(|flow| flow.name()).collect();
-        let told = self.waits.borrow();
-        debug_assert!(failure.is_some() || told.is_empty(), "a wait is left after a complete run");
-        drop(told);
+        let no_wait = self.waits.borrow().is_empty();
+        debug_assert!(failure.is_some() || no_wait, "a wait is left after a complete run");
         let returned = flows.first().is_some_and(|flow| flow.state.get() == State::Ended);
         for flow in flows {
             match Rc::try_unwrap(flow) {

@@ -89,9 +89,8 @@ impl Simulation {
         self.see_to_clock(leaves);
         let others = self.roster.others.borrow();
         let next = match leaves {
-            Step::Preempted if others.is_empty() => me,
+            Step::Preempted | Step::GaveWay if others.is_empty() => me,
             Step::Preempted => self.config.chooser.borrow_mut().at_point(me, &others),
-            _ if others.is_empty() && leaves == Step::GaveWay => me,
             _ if others.is_empty() => {
                 drop(others);
                 self.is_stuck(place)
