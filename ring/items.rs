@@ -80,10 +80,7 @@ impl<'a, T, Access> Runs<'a, T, Access> {
     /// The items of published numbers.
     #[inline(always)]
     pub(super) fn new(items: &'a Items<T>, numbers: SequenceRange<u64>) -> Self {
-        let all = match &items.skips {
-            None => true,
-            Some(sequencer) => sequencer.has_no_skips_from(numbers.start()),
-        };
+        let all = items.skips.as_ref().is_none_or(|skips| skips.has_no_skips_from(numbers.start()));
         Runs { all, ..Runs::of_claimed(items, numbers) }
     }
 

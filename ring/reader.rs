@@ -5,7 +5,6 @@ use crate::runtime::is_cancelled;
 use crate::shim::time::{Duration, Instant};
 use crate::shim::{Arc, spin_loop};
 use crate::sync::{TryRecvError, WaitError, after};
-use std::fmt;
 
 /// From this number of items per look on, the cost of a look does not matter.
 const MANY: u64 = 32;
@@ -156,13 +155,6 @@ impl<T> Cursor<T> {
         self.next = numbers.end();
         self.position.publish(self.next.wrapping_sub(1));
     }
-
-    fn debug(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct(name)
-            .field("next", &self.next)
-            .field("known", &self.end)
-            .finish_non_exhaustive()
-    }
 }
 
 impl<T> Drop for Cursor<T> {
@@ -276,11 +268,7 @@ macro_rules! reads {
             }
         }
 
-        impl<T> fmt::Debug for $name<T> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.cursor.debug(stringify!($name), f)
-            }
-        }
+        debug! { impl<T> $name<T> as this { next: this.cursor.next, known: this.cursor.end, .. } }
     };
 }
 

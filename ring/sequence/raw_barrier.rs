@@ -240,7 +240,7 @@ fn far<S: Sequence>(last: S) -> S {
     last.offset((2 * S::LARGEST_RING - 1).cast_signed())
 }
 
-fn target_of<S: Sequence>(node: &WaitNode) -> S {
+pub(super) fn target_of<S: Sequence>(node: &WaitNode) -> S {
     S::from_word(node.token.get())
 }
 

@@ -22,7 +22,7 @@
 use super::arithmetic::{Sequence, nearest};
 use super::awaited::{Awaited, CLOSED, Numbers, Options, PUBLISHED};
 use super::barrier::SequenceBarrier;
-use super::raw_barrier::{End, Fences, Watcher};
+use super::raw_barrier::{End, Fences, Watcher, target_of};
 use super::spinning::Learned;
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes, with_wakes};
 use crate::shim::{Mutex, MutexGuard};
@@ -85,11 +85,9 @@ impl<S: Sequence> Watcher for RawGroup<S> {
     fn progress(&self) {
         with_wakes(&self.waiters, |waiters, wakes| {
             loop {
-                let answer = |node: &WaitNode| self.answer(S::from_word(node.token.get()));
-                waiters.grant_those(answer, wakes);
+                waiters.grant_those(|node| self.answer(target_of(node)), wakes);
                 let last = self.published();
-                let targets = waiters.iter().map(|node| S::from_word(node.token.get()));
-                let Some(nearest) = nearest(targets, last) else { break };
+                let Some(nearest) = nearest(waiters.iter().map(target_of), last) else { break };
                 arm(&self.members, &self.watcher, nearest);
                 // MUTANT(group.progress.look): true
                 if self.answer(nearest).is_none() {
@@ -113,12 +111,12 @@ impl<S: Sequence> Waitable for RawGroup<S> {
     }
 
     fn try_enter(&self, waiters: &mut WaitList, node: &WaitNode, _: &mut Wakes) -> Option<u32> {
-        let target = S::from_word(node.token.get());
+        let target = target_of(node);
         if let Some(answer) = self.answer(target) {
             return Some(answer);
         }
         let last = self.published();
-        let others = waiters.iter().map(|node| S::from_word(node.token.get()));
+        let others = waiters.iter().map(target_of);
         let nearest = nearest(others.chain([target]), last).expect("the new target is one");
         arm(&self.members, &self.watcher, nearest);
         // MUTANT(group.enter.look): with None
