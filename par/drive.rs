@@ -205,10 +205,8 @@ pub(super) fn run_all<S: Source, B: Body<S>>(
     source: S,
     body: &B,
 ) -> Result<B::Out, Cancelled> {
-    match run(what, source, body)? {
-        (out, Stop::No) => Ok(out),
-        _ => Err(Cancelled::here()),
-    }
+    let (out, stop) = run(what, source, body)?;
+    if stop == Stop::No { Ok(out) } else { Err(Cancelled::here()) }
 }
 
 /// Goes over a part. Never inlined: it calls itself by way of `fork`, and the closures in `body`

@@ -33,11 +33,7 @@ where
 
     #[inline]
     fn merge(&self, first: Option<T>, second: Option<T>) -> Option<T> {
-        if first.is_none() {
-            return second;
-        }
-        drop(second);
-        first
+        first.or(second)
     }
 }
 

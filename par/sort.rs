@@ -131,10 +131,7 @@ where
         sort(&this, slice, compare, None, Budget { patience, depth: 0 });
         this.stopped()
     })?;
-    match stopped {
-        Stop::No => Ok(()),
-        _ => Err(Cancelled::here()),
-    }
+    if stopped == Stop::No { Ok(()) } else { Err(Cancelled::here()) }
 }
 
 /// Returns whether the slice is sorted. A slice in strictly reverse order is reversed here first.
