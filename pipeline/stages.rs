@@ -16,8 +16,8 @@ use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// A source and the stages behind it, for a [`Pipeline`](crate::Pipeline) with error type `E`. Only
-/// this library implements the trait.
-pub trait Stages<E>: Sealed {
+/// this library implements the trait: `Step` and `Start` cannot be named outside.
+pub trait Stages<E>: Sized {
     /// The output of the last stage.
     type Item: Send;
 
@@ -25,8 +25,6 @@ pub trait Stages<E>: Sealed {
     #[doc(hidden)]
     fn run<N: Step<Self::Item, E>>(self, next: N, start: &mut Start) -> Result<(), TaskError<E>>;
 }
-
-pub trait Sealed: Sized {}
 
 /// The rest of the way of an item of type `T`.
 pub trait Step<T, E>: Sync {
@@ -45,8 +43,6 @@ pub trait Step<T, E>: Sync {
 
 /// The start of a pipeline: the iterator.
 pub(super) struct Source<I>(pub(super) I);
-
-impl<I> Sealed for Source<I> {}
 
 impl<I: Iterator<Item: Send> + Send, E: Send> Stages<E> for Source<I> {
     type Item = I::Item;
@@ -79,8 +75,6 @@ pub(super) struct Parallel<S, F> {
     pub(super) before: S,
     pub(super) f: F,
 }
-
-impl<S, F> Sealed for Parallel<S, F> {}
 
 impl<S, F, U, E> Stages<E> for Parallel<S, F>
 where
@@ -139,8 +133,6 @@ impl<S, F, Q> Single<S, F, Q> {
         Single { before, f, queue: PhantomData }
     }
 }
-
-impl<S, F, Q> Sealed for Single<S, F, Q> {}
 
 impl<S, F, U, E, Q> Stages<E> for Single<S, F, Q>
 where
@@ -305,40 +297,34 @@ pub(super) trait Queue<T>: Default + Send {
 }
 
 /// The queue of a serial stage: the item that has arrived first is next.
-pub(super) struct Arrivals<T>(VecDeque<(usize, T)>);
-
-impl<T> Default for Arrivals<T> {
-    fn default() -> Arrivals<T> {
-        Arrivals(VecDeque::new())
-    }
-}
+pub(super) type Arrivals<T> = VecDeque<(usize, T)>;
 
 impl<T: Send> Queue<T> for Arrivals<T> {
     #[inline]
     fn is_next(&self, _: usize) -> bool {
-        self.0.is_empty()
+        self.is_empty()
     }
 
     #[inline]
     fn put(&mut self, number: usize, item: T) {
-        self.0.push_back((number, item));
+        self.push_back((number, item));
     }
 
     #[inline]
     fn is_ready(&self) -> bool {
-        !self.0.is_empty()
+        !self.is_empty()
     }
 
     #[inline]
     fn take(&mut self) -> Option<(usize, T)> {
-        self.0.pop_front()
+        self.pop_front()
     }
 
     #[inline]
     fn leave(&mut self) {}
 
     fn into_items(self) -> impl Iterator<Item = T> {
-        self.0.into_iter().map(|(_, item)| item)
+        self.into_iter().map(|(_, item)| item)
     }
 }
 
