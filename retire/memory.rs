@@ -107,13 +107,11 @@ impl StackMemory {
             return Err(StackExhausted::Memory { errno: libc::ENOMEM });
         }
         let (stack, guarded) = self.ledger.lock().take(self, limit, class)?;
-        if !guarded {
-            // Outside of the lock, as the slot belongs to this handle and other workers need stacks
-            // too.
-            if let Err(errno) = stack.guard_pages().install(self.guard) {
-                self.ledger.lock().put_bare(stack);
-                return Err(refusal(errno));
-            }
+        // Outside of the lock, as the slot belongs to this handle and other workers need stacks
+        // too.
+        if !guarded && let Err(errno) = stack.guard_pages().install(self.guard) {
+            self.ledger.lock().put_bare(stack);
+            return Err(refusal(errno));
         }
         #[cfg(cygnet_asan)]
         stack.unpoison();

@@ -133,9 +133,9 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Defines a test that runs itself as a child, in one or more roles.
+/// Defines tests that run themselves as children, in one or more roles.
 macro_rules! in_children {
-    ($(#[$meta:meta])* fn $name:ident($child:ident) $body:block) => {
+    ($($(#[$meta:meta])* fn $name:ident($child:ident) $body:block)+) => {$(
         #[test]
         $(#[$meta])*
         fn $name() {
@@ -145,7 +145,7 @@ macro_rules! in_children {
             let $child = |role: &str| child(stringify!($name), role);
             $body
         }
-    };
+    )+};
 }
 
 in_children! {
@@ -157,24 +157,18 @@ in_children! {
         assert!(said.contains("its stack of 65536 bytes (fault at 0x"), "{said}");
         assert!(said.contains("fff); give it more with Builder::stack_size"), "{said}");
     }
-}
 
-in_children! {
     fn any_other_fault_reaches_the_previous_handler(child) {
         assert_eq!(child("with info").status.code(), Some(41));
         assert_eq!(child("without info").status.code(), Some(42));
     }
-}
 
-in_children! {
     #[cfg_attr(cygnet_tsan, ignore = "ThreadSanitizer delivers signals in its own way")]
     fn the_previous_handler_runs_under_its_own_mask(child) {
         assert_eq!(child("mask").status.code(), Some(51));
         assert_eq!(child("mask, nodefer").status.code(), Some(50));
     }
-}
 
-in_children! {
     fn without_a_previous_handler_a_fault_ends_the_process(child) {
         for role in ["default", "ignored", "sent"] {
             let output = child(role);
@@ -182,29 +176,21 @@ in_children! {
             assert!(!stderr(&output).contains("cygnet"), "{role}");
         }
     }
-}
 
-in_children! {
     fn a_sent_signal_stays_ignored(child) {
         assert!(child("sent, ignored").status.success());
     }
-}
 
-in_children! {
     fn a_handler_installed_later_is_left_in_front(child) {
         assert_eq!(child("later").status.code(), Some(41));
     }
-}
 
-in_children! {
     fn nothing_is_reported_after_the_last_user_has_gone(child) {
         let output = child("all gone");
         assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
         assert!(!stderr(&output).contains("cygnet"));
     }
-}
 
-in_children! {
     #[cfg_attr(cygnet_asan, ignore = "the sanitizer has a report of its own")]
     #[cfg_attr(cygnet_tsan, ignore = "ThreadSanitizer delivers signals in its own way")]
     fn a_thread_that_overflows_its_own_stack_is_still_reported_by_std(child) {

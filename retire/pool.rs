@@ -214,14 +214,10 @@ mod tests {
 
     const CLASS: StackClass = StackClass::DEFAULT;
 
-    fn address(stack: &Stack) -> *mut u8 {
-        stack.bottom()
-    }
-
     /// Fetches `count` stacks and puts them all. Returns their bottoms in that order.
     fn fill(pool: &mut StackPool, memory: &StackMemory, count: usize) -> Vec<*mut u8> {
         let stacks: Vec<_> = (0..count).map(|_| pool.take(CLASS, memory).unwrap()).collect();
-        let bottoms = stacks.iter().map(address).collect();
+        let bottoms = stacks.iter().map(Stack::bottom).collect();
         stacks.into_iter().for_each(|stack| pool.put(stack));
         bottoms
     }
@@ -252,7 +248,7 @@ mod tests {
         let bottoms = fill(&mut pool, &memory, 5);
         for &bottom in bottoms.iter().rev() {
             let stack = pool.take(CLASS, &memory).unwrap();
-            assert_eq!(address(&stack), bottom);
+            assert_eq!(stack.bottom(), bottom);
         }
     }
 
@@ -332,7 +328,7 @@ mod tests {
             assert_eq!(trim_all(&mut pool, &memory), calls);
             assert_eq!((pool.warm(), memory.counters().live), (3, 3));
             for &bottom in bottoms.iter().rev().take(3) {
-                assert_eq!(address(&pool.take(CLASS, &memory).unwrap()), bottom);
+                assert_eq!(pool.take(CLASS, &memory).unwrap().bottom(), bottom);
             }
         }
     }
@@ -344,7 +340,7 @@ mod tests {
         let bottoms = fill(&mut pool, &memory, BATCH + 10);
         assert!(pool.trim(&memory, 0));
         let stack = pool.take(CLASS, &memory).unwrap();
-        assert_eq!(address(&stack), bottoms[bottoms.len() - 1]);
+        assert_eq!(stack.bottom(), bottoms[bottoms.len() - 1]);
         pool.put(stack);
         pool.drain(&memory);
         assert_eq!(memory.counters().live, 0);
