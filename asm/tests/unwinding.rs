@@ -108,17 +108,15 @@ fn region(address: usize) -> usize {
 }
 
 fn regions() -> [usize; 3] {
-    [external::switch, external::leave, external::trampoline]
-        // The enclosing function of a call is looked up by the byte before the return address. The
-        // label of the trampoline allows for that; the other two do not.
-        .map(|routine| routine as *const () as usize)
-        .map(|address| {
-            if address == external::trampoline as *const () as usize {
-                region(address)
-            } else {
-                region(address + 1)
-            }
-        })
+    let region_at =
+        |label: unsafe extern "C" fn(), more| region(label as *const () as usize + more);
+    // The enclosing function of a call is looked up by the byte before the return address. The
+    // label of the trampoline allows for that; the other two do not.
+    [
+        region_at(external::switch, 1),
+        region_at(external::leave, 1),
+        region_at(external::trampoline, 0),
+    ]
 }
 
 fn handle(signal: c_int, handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void)) {
@@ -254,6 +252,7 @@ fn a_profiler_can_unwind_from_anywhere() {
 #[cfg(target_arch = "x86_64")]
 mod steps {
     use std::arch::asm;
+    use std::collections::HashSet;
     use std::sync::atomic::AtomicBool;
 
     use super::*;
@@ -340,11 +339,8 @@ mod steps {
     }
 
     fn distinct(steps: &[Walk], routine: usize) -> usize {
-        let mut all: Vec<_> =
-            steps.iter().filter(|s| s.functions[0] == routine).map(|s| s.pc).collect();
-        all.sort_unstable();
-        all.dedup();
-        all.len()
+        let of_routine = steps.iter().filter(|step| step.functions[0] == routine);
+        of_routine.map(|step| step.pc).collect::<HashSet<_>>().len()
     }
 
     #[test]
