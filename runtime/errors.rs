@@ -66,10 +66,8 @@ impl Cancelled {
         if crate::shim::panicking() {
             return Cancelled(Cause::unwinding());
         }
-        let Some(worker) = Worker::current() else { return Cancelled(Cause::shut_down()) };
-        let Some(node) = worker.innermost_node() else {
-            return Cancelled(Cause::shut_down());
-        };
+        let running = Worker::current().and_then(|w| Some((w, w.innermost_node()?)));
+        let Some((worker, node)) = running else { return Cancelled::by_the_end() };
         count_refusal(worker);
         Cancelled(cause_of(node))
     }
