@@ -42,7 +42,7 @@ use crate::scheduler::cancel::hook::Body;
 use crate::scheduler::life::external::{OnCancel, Outside, hang};
 use crate::scheduler::worker::Worker;
 use crate::task::cause::Cause;
-use crate::task::outcome::{Failure, Outcome, drop_payload, quietly};
+use crate::task::outcome::{Failure, Outcome, drop_quietly};
 use crate::task::reference::TaskRef;
 use std::collections::VecDeque;
 use std::mem;
@@ -93,7 +93,7 @@ impl<S: Send + 'static> Rests<S> for Resting<S> {
         let Resting { state, outside, lease: _lease, locals, .. } = *self;
         // First: on a plain thread, the actor's task and its parent may end as soon as the task is
         // settled and the lease is gone. The destructor of a value may panic.
-        quietly(|| drop(locals)).into_iter().for_each(drop_payload);
+        drop_quietly(locals);
         settle(&outside, Ok(state));
     }
 }
@@ -168,7 +168,7 @@ impl<S: Send + 'static> Step<S> {
                 self.close();
                 let resting = self.resting.take().expect("the step is not over");
                 let Resting { state, outside, lease: _lease, .. } = *resting;
-                quietly(|| drop(state)).into_iter().for_each(drop_payload);
+                drop_quietly(state);
                 settle(&outside, Err(Failure::from(payload)));
                 return;
             }

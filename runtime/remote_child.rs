@@ -14,7 +14,7 @@ use crate::scheduler::life::external::{OnCancel, Outside, hang};
 use crate::scheduler::life::spawn::{Lasting, fit};
 use crate::task::cause::Cause;
 use crate::task::cold::ColdData;
-use crate::task::outcome::{Failure, drop_payload, quietly};
+use crate::task::outcome::{Failure, drop_payload, drop_quietly, quietly};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl<F: FnOnce() -> T, T> Away<F, T> {
             (Ok(()), None) => unreachable!("a closure that returned has stored its value"),
             (Err(payload), value) => {
                 // A child of the closure has panicked.
-                quietly(|| drop(value)).into_iter().for_each(drop_payload);
+                drop_quietly(value);
                 Err(Failure::from(payload))
             }
         };

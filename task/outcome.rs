@@ -87,6 +87,11 @@ pub(crate) fn drop_payload(payload: Payload) {
     }
 }
 
+/// Drops a value. The payload of a panic of its destructor is dropped, too.
+pub(crate) fn drop_quietly<V>(value: V) {
+    quietly(|| drop(value)).into_iter().for_each(drop_payload);
+}
+
 /// Drops an outcome that no handle takes. Returns the payload to report: of a panic of the task or
 /// of the outcome's destructor, or a message about a missing stack.
 pub(crate) fn dispose_of<T>(outcome: Outcome<T>) -> Option<Payload> {

@@ -50,7 +50,7 @@ use crate::scheduler::worker::release::HandleRef;
 use crate::scheduler::worker::remote::Remote;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::task::cold::ColdData;
-use crate::task::outcome::{Payload, drop_payload, quietly};
+use crate::task::outcome::{Payload, drop_payload, drop_quietly};
 use crate::task::record::{Origin, Phase, Traits};
 use crate::task::reference::RunRef;
 use crate::task::words::tree::Node;
@@ -108,7 +108,7 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
     #[inline(never)]
     fn fail(&self, payload: Payload) -> ! {
         match self.outcome() {
-            Ok(value) => quietly(|| drop(value)).into_iter().for_each(drop_payload),
+            Ok(value) => drop_quietly(value),
             Err(second) => drop_payload(second),
         }
         resume_unwind(payload)

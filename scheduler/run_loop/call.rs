@@ -7,7 +7,7 @@ use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::worker::Worker;
 use crate::task::cause::Cause;
 use crate::task::cold::ColdData;
-use crate::task::outcome::{Failure, drop_payload, quietly};
+use crate::task::outcome::{Failure, drop_quietly};
 use crate::task::record::{JoinedAtHome, Origin, Record};
 use crate::task::reference::RunRef;
 use crate::task::words::tree::{Isolation, NOBODY, Node, WorkerNumber};
@@ -114,5 +114,5 @@ pub(crate) fn drop_locals(cold: &ColdData) {
     // SAFETY: the chain belongs to the worker that runs the task, and there is no reference into
     // it: `scope` has restored the bindings that the task began with.
     let locals = unsafe { std::mem::take(&mut *cold.locals.get()) };
-    quietly(|| drop(locals)).into_iter().for_each(drop_payload);
+    drop_quietly(locals);
 }

@@ -24,7 +24,7 @@ use crate::scheduler::worker::shared::Shared;
 use crate::shim::atomic::Ordering;
 use crate::shim::time::{Instant, now};
 use crate::shim::{Arc, Cell};
-use crate::task::outcome::{drop_payload, quietly};
+use crate::task::outcome::drop_quietly;
 use std::marker::PhantomPinned;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -128,7 +128,7 @@ impl Alarm {
         // SAFETY: the timer is pinned with the alarm.
         let timer = unsafe { self.map_unchecked(|this| &this.timer) };
         let index = this.shared.set_alarm(timer, waker).map_err(|waker| {
-            drop_quietly(Some(waker));
+            drop_quietly(waker);
             Ended
         })?;
         this.wheel.set(Some(index));
@@ -147,12 +147,6 @@ impl Drop for Alarm {
     fn drop(&mut self) {
         self.take_out();
     }
-}
-
-/// Drops a waker. A panic of its destructor is not propagated, since it would take a ready result
-/// with it.
-fn drop_quietly(waker: Option<Waker>) {
-    quietly(|| drop(waker)).into_iter().for_each(drop_payload);
 }
 
 impl Shared {

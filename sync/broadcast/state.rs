@@ -35,7 +35,7 @@
 
 use crate::sync::TryRecvError;
 use crate::sync::slot::{Cursor, Slot};
-use crate::task::outcome::{Payload, drop_all, drop_payload, first_of, quietly};
+use crate::task::outcome::{Payload, drop_all, drop_quietly, first_of, quietly};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -228,7 +228,7 @@ impl<T: Clone> Cursor<Ring<T>> for Place<T> {
             let copy = self.held.insert(value).as_ref().clone();
             // All others may have let go of the value meanwhile. A panic of its destructor is
             // discarded, because the copy would be lost on its way.
-            quietly(|| self.held = None).into_iter().for_each(drop_payload);
+            drop_quietly(self.held.take());
             Ok(copy)
         })
     }

@@ -15,7 +15,7 @@
 //! with `Release` and read with `Acquire`, which hands the outcome over.
 
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::task::outcome::{drop_payload, quietly};
+use crate::task::outcome::drop_quietly;
 use crate::task::record::Record;
 use crate::task::reference::WaiterRef;
 use crate::task::thread_waiter::ThreadWaiter;
@@ -237,7 +237,5 @@ impl JoinWord {
 
 /// Drops a registration that was taken out. A waker is foreign code, and its destructor may panic.
 fn discard(word: usize) {
-    if let Some(payload) = quietly(|| drop(Waiter::decode(word))) {
-        drop_payload(payload);
-    }
+    drop_quietly(Waiter::decode(word));
 }
