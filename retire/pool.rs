@@ -214,6 +214,10 @@ mod tests {
 
     const CLASS: StackClass = StackClass::DEFAULT;
 
+    fn unlimited(bound: usize) -> (StackMemory, StackPool) {
+        (StackMemory::new(None), StackPool::new(bound))
+    }
+
     /// Fetches `count` stacks and puts them all. Returns their bottoms in that order.
     fn fill(pool: &mut StackPool, memory: &StackMemory, count: usize) -> Vec<*mut u8> {
         let stacks: Vec<_> = (0..count).map(|_| pool.take(CLASS, memory).unwrap()).collect();
@@ -243,8 +247,7 @@ mod tests {
 
     #[test]
     fn the_stack_put_last_is_taken_first() {
-        let memory = StackMemory::new(None);
-        let mut pool = StackPool::new(8);
+        let (memory, mut pool) = unlimited(8);
         let bottoms = fill(&mut pool, &memory, 5);
         for &bottom in bottoms.iter().rev() {
             let stack = pool.take(CLASS, &memory).unwrap();
@@ -273,8 +276,7 @@ mod tests {
 
     #[test]
     fn classes_do_not_mix() {
-        let memory = StackMemory::new(None);
-        let mut pool = StackPool::new(8);
+        let (memory, mut pool) = unlimited(8);
         fill(&mut pool, &memory, 1);
         let large = StackClass::for_size(1 << 20).unwrap();
         let stack = pool.take(large, &memory).unwrap();
@@ -286,8 +288,7 @@ mod tests {
 
     #[test]
     fn putting_a_stack_touches_nothing_on_it() {
-        let memory = StackMemory::new(None);
-        let mut pool = StackPool::new(0);
+        let (memory, mut pool) = unlimited(0);
         let stack = pool.take(CLASS, &memory).unwrap();
         let (bottom, last) = (stack.bottom(), stack.limit_top().wrapping_sub(1));
         mark(bottom);
@@ -299,8 +300,7 @@ mod tests {
 
     #[test]
     fn putting_fetched_stacks_never_grows_the_list() {
-        let memory = StackMemory::new(None);
-        let mut pool = StackPool::new(2);
+        let (memory, mut pool) = unlimited(2);
         let index = CLASS.index();
         for count in [1, 7, 300, 40] {
             let stacks: Vec<_> = (0..count).map(|_| pool.take(CLASS, &memory).unwrap()).collect();
@@ -322,8 +322,7 @@ mod tests {
     #[test]
     fn a_trim_keeps_the_stacks_used_last_and_runs_in_batches() {
         for (count, calls) in [(10, 1), (2 * BATCH + 10, 3)] {
-            let memory = StackMemory::new(None);
-            let mut pool = StackPool::new(3);
+            let (memory, mut pool) = unlimited(3);
             let bottoms = fill(&mut pool, &memory, count);
             assert_eq!(trim_all(&mut pool, &memory), calls);
             assert_eq!((pool.warm(), memory.counters().live), (3, 3));
@@ -335,8 +334,7 @@ mod tests {
 
     #[test]
     fn the_stack_put_last_stays_warm_between_the_batches_of_a_trim() {
-        let memory = StackMemory::new(None);
-        let mut pool = StackPool::new(3);
+        let (memory, mut pool) = unlimited(3);
         let bottoms = fill(&mut pool, &memory, BATCH + 10);
         assert!(pool.trim(&memory, 0));
         let stack = pool.take(CLASS, &memory).unwrap();
@@ -348,8 +346,7 @@ mod tests {
 
     #[test]
     fn a_trim_discards_depth_except_of_the_stacks_used_last() {
-        let memory = StackMemory::new(None);
-        let mut pool = StackPool::new(KEPT_WHOLE + 2);
+        let (memory, mut pool) = unlimited(KEPT_WHOLE + 2);
         let stacks: Vec<_> =
             (0..KEPT_WHOLE + 2).map(|_| pool.take(CLASS, &memory).unwrap()).collect();
         let ends: Vec<_> = stacks
@@ -375,8 +372,7 @@ mod tests {
 
     #[test]
     fn large_stacks_are_bounded_by_address_space_and_not_by_number() {
-        let memory = StackMemory::new(None);
-        let mut pool = StackPool::new(8);
+        let (memory, mut pool) = unlimited(8);
         let larger = StackClass::from_index(CLASS.index() + 2);
         let huge = StackClass::from_index(CLASS.index() + 8);
         for class in [larger, huge] {
