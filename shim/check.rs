@@ -155,6 +155,11 @@ impl<T> Deref for Stage<T> {
 /// An object that only one thread at a time may own. The protocol under test passes it on.
 pub(crate) struct Baton(loom::cell::UnsafeCell<usize>);
 
+// SAFETY: loom checks that the accesses of different threads do not overlap.
+unsafe impl Send for Baton {}
+// SAFETY: loom checks that the accesses of different threads do not overlap.
+unsafe impl Sync for Baton {}
+
 impl Baton {
     #[track_caller]
     pub(crate) fn new() -> Baton {

@@ -8,11 +8,6 @@ use std::sync::Arc;
 /// A value. The thread that makes it writes the baton.
 struct Value(usize, Baton);
 
-// SAFETY: loom checks the uses of the baton.
-unsafe impl Send for Value {}
-// SAFETY: loom checks the uses of the baton.
-unsafe impl Sync for Value {}
-
 fn two_attach() {
     let place = Stage::new(Attachment::none());
     let attach = move |number| {

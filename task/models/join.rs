@@ -61,11 +61,6 @@ models! {
 /// A waker that counts its calls. The thread that makes it writes the baton.
 struct Count(AtomicUsize, Baton);
 
-// SAFETY: loom checks the uses of the baton.
-unsafe impl Send for Count {}
-// SAFETY: loom checks the uses of the baton.
-unsafe impl Sync for Count {}
-
 impl Count {
     fn new() -> Arc<Count> {
         let count = Count(AtomicUsize::new(0), Baton::new());
