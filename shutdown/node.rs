@@ -97,7 +97,7 @@ pub(super) struct Node {
     holders: AtomicUsize,
     pub(super) state: Mutex<State>,
     /// The node's index in the parent's list, guarded by the parent's lock.
-    index: Cell<usize>,
+    pub(super) index: Cell<usize>,
     /// The next node that the stop visits. Owned by the thread that has stopped this node.
     pub(super) todo: Cell<Option<NodeRef>>,
 }
@@ -178,19 +178,6 @@ impl Node {
             },
         );
         NodeRef::new(node)
-    }
-
-    /// For models: writes the cell that the parent's lock guards.
-    #[cfg(all(test, loom))]
-    pub(super) fn write_index(&self) {
-        self.index.set(0);
-    }
-
-    /// For models: accesses all non-atomic fields.
-    #[cfg(all(test, loom))]
-    pub(super) fn touch_cells(&self) {
-        self.index.get();
-        self.todo.take();
     }
 
     /// Returns whether the node is stopped or has ended. One load.

@@ -42,7 +42,7 @@ const LOOKS: u32 = 100;
 
 /// A number of the calling thread, which no other thread has or has had. Never 0.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct ThreadNumber(u64);
+pub(super) struct ThreadNumber(pub(super) u64);
 
 /// The bit that marks the number of a thread that is not a worker.
 const PLAIN: u64 = 1 << 63;
@@ -69,11 +69,6 @@ impl ThreadNumber {
     /// The number of a thread that cannot get one. It owns no slot, and differs from the 0 of a
     /// slot without an owner.
     pub(super) const NONE: ThreadNumber = ThreadNumber(PLAIN);
-
-    #[cfg(all(test, loom))]
-    pub(super) fn of_model(number: u64) -> ThreadNumber {
-        ThreadNumber(number)
-    }
 }
 
 /// Two cache lines: the owner's, and the one for `others`.

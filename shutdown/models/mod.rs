@@ -79,29 +79,27 @@ fn first_guard_and_stop(guard: fn(&Handle) -> Guard) {
     assert_eq!(count_guards(&root.0), 0);
 }
 
-#[test]
-fn loom_a_first_guard_below_is_counted_above_before_it_exists() {
-    explore_to_the_end(2, || first_guard_and_stop(Handle::guard));
+/// Sets ARRIVED after counting only one level up.
+fn guard_counted_one_level_up(handle: &Handle) -> Guard {
+    let (node, parent) = (&handle.0, handle.0.parent.as_ref().unwrap());
+    // ARRIVED owns a reference to each node.
+    if node.word.arrive(GUARD) == Arrival::Alone && node.word.set_arrived() {
+        forget(node.clone());
+        if parent.word.arrive(CHILD) == Arrival::Alone && parent.word.set_arrived() {
+            forget(parent.clone());
+        }
+    }
+    // SAFETY: the guard has been counted in the word.
+    unsafe { Guard::counted(node, Location::caller()) }
 }
 
-/// Sets ARRIVED after counting only one level up.
-#[test]
-#[should_panic(expected = "complete while a guard exists")]
-fn loom_negative_a_guard_exists_before_it_is_counted_above() {
-    explore(3, || {
-        first_guard_and_stop(|handle| {
-            let (node, parent) = (&handle.0, handle.0.parent.as_ref().unwrap());
-            // ARRIVED owns a reference to each node.
-            if node.word.arrive(GUARD) == Arrival::Alone && node.word.set_arrived() {
-                forget(node.clone());
-                if parent.word.arrive(CHILD) == Arrival::Alone && parent.word.set_arrived() {
-                    forget(parent.clone());
-                }
-            }
-            // SAFETY: the guard has been counted in the word.
-            unsafe { Guard::counted(node, Location::caller()) }
-        });
-    });
+models! {
+    fn loom_a_first_guard_below_is_counted_above_before_it_exists() =
+        explore_to_the_end(2, || first_guard_and_stop(Handle::guard));
+
+    fn loom_negative_a_guard_exists_before_it_is_counted_above() =
+        explore(3, || first_guard_and_stop(guard_counted_one_level_up)),
+        fails: "complete while a guard exists";
 }
 
 /// If a thread counts a guard and then stops the root, the stop waits for that guard.
@@ -146,23 +144,19 @@ fn loom_two_first_guards_arrive_once() {
 }
 
 /// The last two guards are dropped while the root is stopped. The waiter is woken.
-fn last_guards_and_stop() {
-    let root = Handle::root();
-    let child = root.child();
-    let guards = [child.guard(), child.guard()];
-    let mut completion = Completion::new(&root);
-    let threads = guards.map(|guard| spawn(move || drop(guard)));
-    stop(&root.0);
-    completion.poll();
-    for thread in threads {
-        thread.join().unwrap();
-    }
-    assert!(completion.is_told(), "the waiter for the completion was not woken");
-}
-
 #[test]
 fn loom_dropping_the_last_guard_wakes_the_waiter() {
-    explore_to_the_end(3, last_guards_and_stop);
+    explore_to_the_end(3, || {
+        let root = Handle::root();
+        let child = root.child();
+        let guards = [child.guard(), child.guard()];
+        let mut completion = Completion::new(&root);
+        let threads = guards.map(|guard| spawn(move || drop(guard)));
+        stop(&root.0);
+        completion.poll();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(completion.is_told(), "the waiter for the completion was not woken");
+    });
 }
 
 /// A late guard is made and dropped, while the drop of the last earlier guard notifies the waiter.
@@ -274,12 +268,14 @@ fn last_reference() {
     let give_up = |node: NodeRef, write: fn(&Node)| {
         write(&node);
         if let Some(node) = node.into_inner() {
-            node.touch_cells();
+            // The cells: loom checks that no other access is concurrent.
+            (node.index.get(), node.todo.take());
             return 1;
         }
         0
     };
-    let threads = [|node: &Node| node.todo.set(None), Node::write_index].map(|write| {
+    let writes: [fn(&Node); 2] = [|node| node.todo.set(None), |node| node.index.set(0)];
+    let threads = writes.map(|write| {
         let node = node.clone();
         spawn(move || {
             let another = node.clone();

@@ -29,8 +29,8 @@ fn count_and_freeze(owner: Option<ThreadNumber>, numbers: &[ThreadNumber]) {
 
 /// The owner of a slot and another thread, the number of which selects the same slot.
 fn owner_and_stranger() {
-    let owner = ThreadNumber::of_model(2);
-    count_and_freeze(Some(owner), &[owner, ThreadNumber::of_model(4)]);
+    let owner = ThreadNumber(2);
+    count_and_freeze(Some(owner), &[owner, ThreadNumber(4)]);
 }
 
 models! {
@@ -41,7 +41,7 @@ models! {
         without ORDERS_AND_FENCES in "shutdown/slots.rs", fails: "a guard is lost";
 
     fn loom_a_new_owner_of_a_slot_sees_the_stop_or_is_seen() =
-        explore_to_the_end(3, || count_and_freeze(None, &[ThreadNumber::of_model(2)]));
+        explore_to_the_end(3, || count_and_freeze(None, &[ThreadNumber(2)]));
 
     fn loom_a_thread_without_a_number_owns_no_slot() =
         explore_to_the_end(2, || count_and_freeze(None, &[ThreadNumber::NONE; 2]));
@@ -52,9 +52,8 @@ models! {
 fn loom_one_of_two_threads_claims_a_slot() {
     explore_to_the_end(3, || {
         let (slots, stopped) = slots();
-        let counts = |number| {
-            spawn(move || u64::from(slots.add(ThreadNumber::of_model(number), 1, &stopped)))
-        };
+        let counts =
+            |number| spawn(move || u64::from(slots.add(ThreadNumber(number), 1, &stopped)));
         let threads = [counts(2), counts(4)];
         let counted: u64 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
         assert_eq!(counted, 2, "the slots were frozen too early");
@@ -68,13 +67,10 @@ fn loom_the_freezing_thread_sees_work_done_before_a_drop() {
     explore_to_the_end(3, || {
         let (slots, stopped) = slots();
         let work = Stage::new(Baton::new());
-        assert!(
-            slots.add(ThreadNumber::of_model(2), 1, &stopped),
-            "the slots were frozen too early"
-        );
+        assert!(slots.add(ThreadNumber(2), 1, &stopped), "the slots were frozen too early");
         let drops = spawn(move || {
             work.write();
-            slots.add(ThreadNumber::of_model(4), 1u64.wrapping_neg(), &stopped)
+            slots.add(ThreadNumber(4), 1u64.wrapping_neg(), &stopped)
         });
         stopped.store(true, Ordering::SeqCst);
         let sum = slots.freeze();
@@ -90,7 +86,7 @@ fn loom_the_freezing_thread_sees_work_done_before_a_drop() {
 fn loom_a_root_is_complete_when_its_guards_are_gone() {
     explore_to_the_end(2, || {
         let root = Handle::root();
-        let (here, there) = (ThreadNumber::of_model(1), ThreadNumber::of_model(2));
+        let (here, there) = (ThreadNumber(1), ThreadNumber(2));
         assert!(Node::enter(&root.0, here) && Node::enter(&root.0, here));
         let node = root.0.clone();
         let other = spawn(move || {
@@ -112,7 +108,7 @@ fn loom_a_root_is_complete_when_its_guards_are_gone() {
 fn loom_a_guard_made_in_the_word_may_be_dropped_in_a_slot() {
     explore_to_the_end(2, || {
         let root = Handle::root();
-        let [owner, other, stranger] = [1, 2, 4].map(ThreadNumber::of_model);
+        let [owner, other, stranger] = [1, 2, 4].map(ThreadNumber);
         for number in [owner, other] {
             // Each number claims a slot.
             assert!(Node::enter(&root.0, number));
@@ -136,7 +132,7 @@ fn loom_a_guard_made_in_the_word_may_be_dropped_in_a_slot() {
 fn loom_a_slot_has_room_for_all_guards_that_other_threads_drop() {
     explore(1, || {
         let (slots, running) = slots();
-        let (owner, stranger) = (ThreadNumber::of_model(2), ThreadNumber::of_model(4));
+        let (owner, stranger) = (ThreadNumber(2), ThreadNumber(4));
         let many = 1 << 60;
         assert!(slots.add(owner, many, &running));
         for _ in 0..2 {
