@@ -6,6 +6,8 @@ use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::shim::check::{FENCES, Stage, explore, models};
 use crate::shim::thread::{spawn, yield_now};
 use crate::shim::time::Duration;
+use crate::task::models::Processor;
+use std::cell::Cell;
 
 /// A public queue, modelled by a count of its items, and workers that empty it.
 struct Pool<const N: usize> {
@@ -175,41 +177,21 @@ models! {
 /// although one is woken at a time.
 fn two_workers(look_again: bool) {
     let pool = Pool::<2>::new();
-    let together = Stage::new(Together::new());
-    let workers =
-        [0, 1].map(|worker| spawn(move || pool.doze(worker, look_again, || together.meet(pool))));
+    let (one_has_come, first) = (Stage::new(Cell::new(false)), Stage::new(Processor::new()));
+    let meet = move || {
+        if one_has_come.replace(true) {
+            first.resume();
+        } else {
+            first.introduce();
+            first.suspend();
+        }
+        pool.end_task(2);
+    };
+    let workers = [0, 1].map(|worker| spawn(move || pool.doze(worker, look_again, meet)));
     pool.push(false);
     pool.push(false);
     workers.into_iter().for_each(|w| w.join().unwrap());
     Pool::end(pool);
-}
-
-/// The meeting point of the two tasks.
-struct Together {
-    arrived: AtomicUsize,
-    first: std::cell::RefCell<Option<crate::shim::thread::Thread>>,
-}
-
-impl Together {
-    fn new() -> Together {
-        Together { arrived: AtomicUsize::new(0), first: std::cell::RefCell::new(None) }
-    }
-
-    fn meet(&self, pool: Stage<Pool<2>>) {
-        use crate::shim::thread::{current, park};
-        let me = current();
-        if self.first.borrow().is_none() {
-            *self.first.borrow_mut() = Some(me);
-            while self.arrived.load(Ordering::Acquire) == 0 {
-                park();
-            }
-        } else {
-            self.arrived.store(1, Ordering::Release);
-            let first = self.first.borrow().clone().expect("checked above");
-            first.unpark();
-        }
-        pool.end_task(2);
-    }
 }
 
 models! {

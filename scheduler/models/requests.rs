@@ -4,6 +4,7 @@
 //! it stops. Of a push and a worker that goes to sleep, at least one sees the other. The model in
 //! private_deque.rs covers a private deque alone.
 
+use self::Does::{EndJoin, Fork, Pop, Spawn};
 use super::{Dormitory, Tasks};
 use crate::scheduler::queue::fork_list::{ForkList, Forked, Link};
 use crate::scheduler::queue::private_deque::{Portion, PrivateDeque};
@@ -15,10 +16,10 @@ use crate::task::words::tree::Node;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
-struct Fork(Link);
+struct Frame(Link);
 
 // SAFETY: the only field.
-unsafe impl Forked for Fork {
+unsafe impl Forked for Frame {
     fn link(&self) -> &Link {
         &self.0
     }
@@ -32,9 +33,9 @@ unsafe impl Forked for Fork {
 struct Yard<const TASKS: usize> {
     private: PrivateDeque,
     tasks: Tasks<TASKS>,
-    forks: ForkList<Fork>,
+    forks: ForkList<Frame>,
     /// The forks, in a stack that grows down.
-    frames: [Fork; 2],
+    frames: [Frame; 2],
     /// The number of forks that were made public. Written under the lock of the fork list.
     taken: Cell<usize>,
     /// The sleeper is worker 0, the owner is worker 1.
@@ -65,7 +66,7 @@ impl<const TASKS: usize> Yard<TASKS> {
             private: PrivateDeque::new(),
             tasks: Tasks::new(),
             forks: ForkList::new(),
-            frames: [Fork(Link::new()), Fork(Link::new())],
+            frames: [Frame(Link::new()), Frame(Link::new())],
             taken: Cell::new(0),
             dormitory: Dormitory::new(),
             public: AtomicUsize::new(0),
@@ -201,81 +202,65 @@ impl<const TASKS: usize> Yard<TASKS> {
         }
     }
 
+    fn pop(&self) -> bool {
+        self.private.pop().map(|run| self.tasks.take(run)).is_some()
+    }
+
     /// Asserts that each task was taken once, and that each fork was taken, or called by its owner.
     fn end(this: Stage<Yard<TASKS>>, forks: usize, called: usize) {
-        while let Some(record) = this.private.pop() {
-            this.tasks.take(record);
-        }
+        while this.pop() {}
         this.tasks.end();
         assert!(this.forks.is_clear());
         assert_eq!(this.taken.get() + called, forks);
     }
 }
 
-/// The actions of the owner, before it computes until another worker has taken something.
+/// An action of the owner, before it computes until another worker has taken something.
 #[derive(Clone, Copy)]
 enum Does {
-    /// Forks.
+    /// Forks, within the forks that are open.
     Fork,
-    /// Forks within a fork.
-    ForkTwice,
-    /// Forks, calls the second half itself, and forks again.
-    ForkAgain,
-    /// Spawns a task, takes it back, and forks.
-    SpawnAndFork,
+    /// Ends the innermost join, and calls the second half itself if no other worker has taken it.
+    EndJoin,
     /// Spawns a task.
     Spawn,
-    /// Forks, calls the second half itself, and spawns a task.
-    ForkAndSpawn,
+    /// Takes the newest task back.
+    Pop,
 }
 
 /// A worker goes to sleep while the owner acts and then computes. The worker must find the owner's
 /// task or fork. If `asked`, an earlier request was left by a worker that has left.
-fn request_and_fork<const TASKS: usize>(does: Does, asked: bool, but: But) {
+fn request_and_fork<const TASKS: usize>(actions: &'static [Does], asked: bool, but: But) {
     let yard = Yard::<TASKS>::new();
     if asked {
         yard.request();
     }
     let sleeper = spawn(move || yard.sleep_until_found());
-    own(yard, does, but, || sleeper.join().unwrap());
+    own(yard, actions, but, || sleeper.join().unwrap());
 }
 
 /// The owner's part. `compute` returns when the sleeper has found something.
-fn own<const TASKS: usize>(yard: Stage<Yard<TASKS>>, does: Does, but: But, compute: impl FnOnce()) {
-    let mut open = 0;
-    let (mut forks, mut called) = (0, 0);
-    let mut fork = |open: &mut usize| {
-        yard.fork(*open, but);
-        *open += 1;
-        forks += 1;
-    };
+fn own<const TASKS: usize>(
+    yard: Stage<Yard<TASKS>>,
+    actions: &[Does],
+    but: But,
+    compute: impl FnOnce(),
+) {
+    let (mut open, mut forks, mut called) = (0, 0, 0);
     let mut end_join = |open: &mut usize| {
         *open -= 1;
         called += usize::from(yard.end_join(*open));
     };
-    match does {
-        Does::Fork => fork(&mut open),
-        Does::ForkTwice => {
-            fork(&mut open);
-            fork(&mut open);
-        }
-        Does::ForkAgain => {
-            fork(&mut open);
-            end_join(&mut open);
-            fork(&mut open);
-        }
-        Does::SpawnAndFork => {
-            yard.spawn(0, but);
-            if let Some(record) = yard.private.pop() {
-                yard.tasks.take(record);
+    for action in actions {
+        match action {
+            Fork => {
+                yard.fork(open, but);
+                open += 1;
+                forks += 1;
             }
-            fork(&mut open);
-        }
-        Does::Spawn => yard.spawn(0, but),
-        Does::ForkAndSpawn => {
-            fork(&mut open);
-            end_join(&mut open);
-            yard.spawn(0, but);
+            EndJoin => end_join(&mut open),
+            Spawn => yard.spawn(0, but),
+            Pop => _ = yard.pop(),
         }
     }
     compute();
@@ -287,61 +272,61 @@ fn own<const TASKS: usize>(yard: Stage<Yard<TASKS>>, does: Does, but: But, compu
 
 models! {
     fn loom_a_request_before_a_sleep_is_seen_by_the_next_fork() =
-        explore(3, || request_and_fork::<0>(Does::Fork, false, But::Nothing));
+        explore(3, || request_and_fork::<0>(&[Fork], false, But::Nothing));
 
     fn loom_a_request_before_a_sleep_is_seen_by_one_of_two_forks() =
-        explore(3, || request_and_fork::<0>(Does::ForkTwice, false, But::Nothing));
+        explore(3, || request_and_fork::<0>(&[Fork, Fork], false, But::Nothing));
 
     fn loom_a_request_that_a_fork_has_served_wakes_the_sleeper() =
-        explore(3, || request_and_fork::<0>(Does::ForkAgain, false, But::Nothing));
+        explore(3, || request_and_fork::<0>(&[Fork, EndJoin, Fork], false, But::Nothing));
 
     fn loom_a_request_of_another_to_a_fork_list_serves_as_ones_own() =
-        explore(2, || request_and_fork::<0>(Does::ForkAgain, true, But::Nothing));
+        explore(2, || request_and_fork::<0>(&[Fork, EndJoin, Fork], true, But::Nothing));
 
     fn loom_negative_a_fork_that_does_not_fence_before_it_looks_for_a_request() =
-        explore(3, || request_and_fork::<0>(Does::Fork, false, But::Nothing)),
+        explore(3, || request_and_fork::<0>(&[Fork], false, But::Nothing)),
         without FENCES in "scheduler/queue/fork_list.rs", fails: "deadlock";
 
     /// A spawn comes first, because an owner that hands a fork over leaves the request standing.
     fn loom_negative_a_served_request_without_a_fence() =
-        explore(2, || request_and_fork::<1>(Does::SpawnAndFork, true, But::FenceOfAnswer)),
+        explore(2, || request_and_fork::<1>(&[Spawn, Pop, Fork], true, But::FenceOfAnswer)),
         fails: "deadlock";
 }
 
 /// The owner takes back the requests to both queues, whichever of the two it has noticed.
 #[test]
 fn loom_a_spawn_serves_the_forks_request_and_a_fork_the_tasks() {
-    explore(2, || request_and_fork::<1>(Does::SpawnAndFork, false, But::Nothing));
-    explore(2, || request_and_fork::<1>(Does::ForkAndSpawn, true, But::Nothing));
+    explore(2, || request_and_fork::<1>(&[Spawn, Pop, Fork], false, But::Nothing));
+    explore(2, || request_and_fork::<1>(&[Fork, EndJoin, Spawn], true, But::Nothing));
 }
 
 /// The owner is counted as searching, and stops because it has found a task of its own. A worker
 /// that goes to sleep may have left the requests to this searcher.
-fn find_ones_own<const TASKS: usize>(does: Does, but: But) {
+fn find_ones_own<const TASKS: usize>(actions: &'static [Does], but: But) {
     let yard = Yard::<TASKS>::new();
     assert!(yard.dormitory.idle.start_searching(2), "another worker is counted as searching");
     let sleeper = spawn(move || yard.sleep_until_found());
     yard.stop_searching(true, but);
-    own(yard, does, but, || sleeper.join().unwrap());
+    own(yard, actions, but, || sleeper.join().unwrap());
 }
 
 models! {
     fn loom_a_searcher_that_forks_has_sent_itself_a_request() =
-        explore(3, || find_ones_own::<0>(Does::Fork, But::Nothing));
+        explore(3, || find_ones_own::<0>(&[Fork], But::Nothing));
 
     fn loom_a_searcher_that_spawns_has_sent_itself_a_request() =
-        explore(2, || find_ones_own::<1>(Does::ForkAndSpawn, But::Nothing));
+        explore(2, || find_ones_own::<1>(&[Fork, EndJoin, Spawn], But::Nothing));
 
     fn loom_negative_a_searcher_that_sends_itself_no_request() =
-        explore(3, || find_ones_own::<0>(Does::Fork, But::OwnRequest)), fails: "deadlock";
+        explore(3, || find_ones_own::<0>(&[Fork], But::OwnRequest)), fails: "deadlock";
 
     fn loom_negative_a_searcher_that_stops_without_a_fence() =
-        explore(3, || find_ones_own::<0>(Does::Fork, But::Nothing)),
+        explore(3, || find_ones_own::<0>(&[Fork], But::Nothing)),
         without FENCES in "scheduler/steal/idle.rs", fails: "deadlock";
 }
 
 /// A worker goes to sleep and relies on a searcher, which stops while the owner forks or spawns.
-fn leave_meanwhile<const TASKS: usize>(does: Does, asked: bool, but: But) {
+fn leave_meanwhile<const TASKS: usize>(actions: &'static [Does], asked: bool, but: But) {
     let yard = Yard::<TASKS>::new();
     if asked {
         yard.request();
@@ -349,7 +334,7 @@ fn leave_meanwhile<const TASKS: usize>(does: Does, asked: bool, but: But) {
     assert!(yard.dormitory.idle.start_searching(2), "another worker is counted as searching");
     let searcher = spawn(move || yard.stop_searching(false, but));
     let sleeper = spawn(move || yard.sleep_until_found());
-    own(yard, does, but, || {
+    own(yard, actions, but, || {
         sleeper.join().unwrap();
         searcher.join().unwrap();
     });
@@ -357,17 +342,17 @@ fn leave_meanwhile<const TASKS: usize>(does: Does, asked: bool, but: But) {
 
 models! {
     fn loom_a_searcher_that_stops_does_not_miss_a_fork() =
-        explore(2, || leave_meanwhile::<0>(Does::Fork, false, But::Nothing));
+        explore(2, || leave_meanwhile::<0>(&[Fork], false, But::Nothing));
 
     /// The owner finds a request, and leaves its lone task to the searcher.
     fn loom_a_searcher_that_stops_does_not_miss_a_lone_task() =
-        explore(2, || leave_meanwhile::<1>(Does::Spawn, true, But::Nothing));
+        explore(2, || leave_meanwhile::<1>(&[Spawn], true, But::Nothing));
 
     fn loom_negative_a_searcher_that_misses_a_lone_task() =
-        explore(2, || leave_meanwhile::<1>(Does::Spawn, true, But::Looks)), fails: "deadlock";
+        explore(2, || leave_meanwhile::<1>(&[Spawn], true, But::Looks)), fails: "deadlock";
 
     fn loom_negative_a_searcher_that_stops_without_a_barrier() =
-        explore(2, || leave_meanwhile::<0>(Does::Fork, false, But::Barrier)), fails: "deadlock";
+        explore(2, || leave_meanwhile::<0>(&[Fork], false, But::Barrier)), fails: "deadlock";
 }
 
 /// The owner rests, gets up and forks while another worker goes to sleep or, if `searcher`, a
@@ -383,7 +368,7 @@ fn get_up_and_fork(searcher: bool) {
     let sleeper = spawn(move || yard.sleep_until_found());
     yard.dormitory.sleepers[1].introduce();
     idle.rest(&yard.dormitory, 1, Rest::Sleep, || true);
-    own(yard, Does::Fork, But::Nothing, || {
+    own(yard, &[Fork], But::Nothing, || {
         sleeper.join().unwrap();
         searcher.map(|thread| thread.join().unwrap());
     });
