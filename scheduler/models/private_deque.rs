@@ -73,14 +73,21 @@ impl<const N: usize> Yard<N> {
     }
 }
 
-/// The owner pushes the first `count` tasks. Then a thief steals `most` tasks while the owner acts.
-fn against_a_thief<const N: usize>(count: usize, most: usize, owner: impl FnOnce(Stage<Yard<N>>)) {
-    let yard = Yard::<N>::new();
-    yard.push(0..count);
-    let thief = spawn(move || yard.steal(most));
-    owner(yard);
-    thief.join().unwrap();
-    Yard::end(yard);
+/// Explores: the owner pushes the first `count` tasks. Then a thief steals `most` tasks while the
+/// owner acts.
+fn against_a_thief<const N: usize>(
+    count: usize,
+    most: usize,
+    owner: impl Fn(Stage<Yard<N>>) + Send + Sync + 'static,
+) {
+    explore(3, move || {
+        let yard = Yard::<N>::new();
+        yard.push(0..count);
+        let thief = spawn(move || yard.steal(most));
+        owner(yard);
+        thief.join().unwrap();
+        Yard::end(yard);
+    });
 }
 
 /// The owner pushes and pops while a thief steals.
@@ -134,16 +141,16 @@ fn loom_a_task_of_another_private_deque_is_not_taken() {
 }
 
 models! {
-    fn loom_each_item_of_a_private_deque_is_taken_once() = explore(3, pop_and_steal);
+    fn loom_each_item_of_a_private_deque_is_taken_once() = pop_and_steal();
 
-    fn loom_negative_a_private_deque_without_fences() = explore(3, pop_and_steal),
+    fn loom_negative_a_private_deque_without_fences() = pop_and_steal(),
         without FENCES in "scheduler/queue/private_deque.rs", fails: "Causality violation";
 
     /// The owner only pushes. Its store of `tail` publishes the task without any fence.
-    fn loom_a_pushed_task_is_published_without_a_fence() = explore(3, push_and_steal),
+    fn loom_a_pushed_task_is_published_without_a_fence() = push_and_steal(),
         without FENCES in "scheduler/queue/private_deque.rs";
 
-    fn loom_negative_a_private_deque_without_order() = explore(3, push_and_steal),
+    fn loom_negative_a_private_deque_without_order() = push_and_steal(),
         without ORDERS_AND_FENCES in "scheduler/queue/private_deque.rs", fails: "times that task";
 }
 
@@ -154,12 +161,10 @@ type Take = for<'a> fn(&'a PrivateDeque, TaskRef<'a>) -> Option<RunRef>;
 /// fence.
 fn lower_and_steal(take: Take) {
     plant("scheduler/queue/private_deque.rs", FENCES);
-    explore(3, move || {
-        against_a_thief::<2>(0, 1, |yard| {
-            yard.push(0..2);
-            let newest = take(&yard.private, yard.tasks.task(1));
-            yard.tasks.take(newest.expect("a thief takes the older one"));
-        });
+    against_a_thief::<2>(0, 1, move |yard| {
+        yard.push(0..2);
+        let newest = take(&yard.private, yard.tasks.task(1));
+        yard.tasks.take(newest.expect("a thief takes the older one"));
     });
 }
 
@@ -195,14 +200,12 @@ fn loom_two_thieves_do_not_take_the_same_item() {
 /// A parent takes its children, the newest one first.
 #[test]
 fn loom_the_newest_child_is_taken_once() {
-    explore(3, || {
-        against_a_thief::<2>(2, 2, |yard| {
-            for task in [1, 0] {
-                if let Some(run) = yard.private.take_newest(yard.tasks.task(task)) {
-                    yard.tasks.take(run);
-                }
+    against_a_thief::<2>(2, 2, |yard| {
+        for task in [1, 0] {
+            if let Some(run) = yard.private.take_newest(yard.tasks.task(task)) {
+                yard.tasks.take(run);
             }
-        });
+        }
     });
 }
 
@@ -215,40 +218,34 @@ fn take_and_steal() {
 }
 
 models! {
-    fn loom_a_child_in_the_middle_is_taken_once() = explore(3, take_and_steal);
+    fn loom_a_child_in_the_middle_is_taken_once() = take_and_steal();
 
-    fn loom_negative_a_child_in_the_middle_without_fences() = explore(3, take_and_steal),
+    fn loom_negative_a_child_in_the_middle_without_fences() = take_and_steal(),
         without FENCES in "scheduler/queue/private_deque.rs", fails: "Causality violation";
 }
 
 /// The ring has four slots here: the fifth push moves the items into a larger one.
 #[test]
 fn loom_a_thief_finds_the_tasks_that_a_growing_private_deque_moves() {
-    explore(3, || {
-        against_a_thief::<5>(3, 2, |yard| {
-            yard.push(3..5);
-            yard.take(0);
-        });
+    against_a_thief::<5>(3, 2, |yard| {
+        yard.push(3..5);
+        yard.take(0);
     });
 }
 
 #[test]
 fn loom_a_full_private_deque_squeezes_out_the_gaps() {
-    explore(3, || {
-        against_a_thief::<5>(3, 1, |yard| {
-            yard.take(1);
-            yard.take(2);
-            yard.push(3..5);
-        });
+    against_a_thief::<5>(3, 1, |yard| {
+        yard.take(1);
+        yard.take(2);
+        yard.push(3..5);
     });
 }
 
 #[test]
 fn loom_a_task_that_is_handed_over_is_not_stolen() {
-    explore(3, || {
-        against_a_thief::<3>(3, 1, |yard| {
-            yard.private.hand_over(2, Portion::HALF, |record| _ = yard.tasks.take(record));
-        });
+    against_a_thief::<3>(3, 1, |yard| {
+        yard.private.hand_over(2, Portion::HALF, |record| _ = yard.tasks.take(record));
     });
 }
 
@@ -313,10 +310,8 @@ fn loom_an_owner_of_a_lone_task_leaves_a_thief_the_tasks_it_takes() {
 
 #[test]
 fn loom_a_task_handed_over_from_the_newest_end_is_not_stolen() {
-    explore(3, || {
-        against_a_thief::<3>(3, 1, |yard| {
-            yard.private.hand_over_newest(2, Portion::HALF, |record| _ = yard.tasks.take(record));
-        });
+    against_a_thief::<3>(3, 1, |yard| {
+        yard.private.hand_over_newest(2, Portion::HALF, |record| _ = yard.tasks.take(record));
     });
 }
 

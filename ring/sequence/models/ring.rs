@@ -32,12 +32,8 @@ fn claim(ring: &RawMulti<u64>, task: Stage<Task>) -> Option<Range<u64>> {
         let node = pin!(WaitNode::new(ONE.to_token(), Location::caller()));
         let count = enter_node(task, &Room(ring), node.as_ref(), true, None)?;
         assert_eq!(count, 1, "the ring is closed");
-        Some(handed_over(node.token.get(), count))
+        Some(Claims::<u64>::handed_over(node.token.get(), count))
     })
-}
-
-fn handed_over(token: u64, answer: u32) -> Range<u64> {
-    Claims::<u64>::handed_over(token, answer)
 }
 
 /// Claims like a producer that was too late for the fast path: under the lock, without waiting.
@@ -46,7 +42,7 @@ fn claim_under_the_lock(ring: &RawMulti<u64>) -> Range<u64> {
     let mut wakes = Wakes::default();
     let answer = room.try_enter(&mut room.state(), &node, &mut wakes);
     wakes.deliver();
-    handed_over(node.token.get(), answer.expect("there is room"))
+    Claims::<u64>::handed_over(node.token.get(), answer.expect("there is room"))
 }
 
 /// Claims and publishes one number. There is room.
@@ -105,29 +101,27 @@ fn loom_a_reader_that_moves_the_gap_serves_the_others() {
 
 /// Two producers wait for two places, and one of them is cancelled. The other one gets a number in
 /// any case.
-fn two_producers_with_one_cancelled() {
-    let (read, ring) = ring::<u64>(2);
-    produce_one(&ring);
-    produce_one(&ring);
-    let tasks = [Task::new(), Task::new()];
-    let number = |task| spawn(move || claim(&ring, task).map(|indexes| indexes.start));
-    let [cut, other] = tasks.map(number);
-    tasks[0].interrupt();
-    read.publish(1);
-    let numbers = (cut.join().unwrap(), other.join().unwrap());
-    let skipped = ring.stamps.frontier_from(2) == 3;
-    match numbers {
-        (None, Some(2)) => assert!(!skipped && ring.claims.has_room(), "room was lost"),
-        // The number was handed over, and given back after a later one was claimed.
-        (None, Some(3)) => assert!(skipped && !ring.claims.has_room(), "there is a hole"),
-        (Some(2), Some(3)) | (Some(3), Some(2)) => assert!(!skipped && !ring.claims.has_room()),
-        _ => panic!("{numbers:?}"),
-    }
-}
-
 #[test]
 fn loom_a_cancelled_producer_gets_no_number() {
-    explore(2, two_producers_with_one_cancelled);
+    explore(2, || {
+        let (read, ring) = ring::<u64>(2);
+        produce_one(&ring);
+        produce_one(&ring);
+        let tasks = [Task::new(), Task::new()];
+        let number = |task| spawn(move || claim(&ring, task).map(|indexes| indexes.start));
+        let [cut, other] = tasks.map(number);
+        tasks[0].interrupt();
+        read.publish(1);
+        let numbers = (cut.join().unwrap(), other.join().unwrap());
+        let skipped = ring.stamps.frontier_from(2) == 3;
+        match numbers {
+            (None, Some(2)) => assert!(!skipped && ring.claims.has_room(), "room was lost"),
+            // The number was handed over, and given back after a later one was claimed.
+            (None, Some(3)) => assert!(skipped && !ring.claims.has_room(), "there is a hole"),
+            (Some(2), Some(3)) | (Some(3), Some(2)) => assert!(!skipped && !ring.claims.has_room()),
+            _ => panic!("{numbers:?}"),
+        }
+    });
 }
 
 /// A producer claims under the lock, and another one without it. There is room for one of them.
