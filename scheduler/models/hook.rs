@@ -20,9 +20,6 @@ use std::sync::Arc;
 /// A hook, with a baton that the one call writes.
 struct Hook(Stage<Baton>);
 
-// SAFETY: loom checks that the uses of the baton do not overlap.
-unsafe impl Send for Hook {}
-
 impl Body for Hook {
     fn on_cancel(self: Box<Self>, _: Arc<Cause>) {
         assert_eq!(self.0.write(), 0, "called twice");
@@ -104,9 +101,6 @@ struct Drops {
     told: Stage<Baton>,
     guard: Option<Hung>,
 }
-
-// SAFETY: loom checks that the uses of the baton do not overlap, and a guard may be sent.
-unsafe impl Send for Drops {}
 
 impl Body for Drops {
     fn on_cancel(mut self: Box<Self>, _: Arc<Cause>) {
@@ -251,24 +245,22 @@ fn a_walk_meets_a_watcher(unlink: fn(&Node)) {
     task.free(left + 2);
 }
 
+/// Looks for hooks before the unlink, but not afterwards.
+fn look_and_unlink(node: &Node) {
+    let cold = node.cold().expect("a linked node has cold data");
+    if cold.children().has_had_children() {
+        unhook_all(live(node), cold);
+    }
+    children::unlink(node);
+}
+
 models! {
     fn loom_no_walk_is_on_its_way_to_a_watcher_of_an_unlinked_task() =
         explore_to_the_end(3, || a_walk_meets_a_watcher(|node| unlink_node(live(node))));
-}
 
-/// The task looks for hooks before it is unlinked, but not afterwards.
-#[test]
-#[should_panic(expected = "on its way to a hook")]
-fn loom_negative_a_task_that_looks_for_watchers_before_its_unlink() {
-    explore_to_the_end(3, || {
-        a_walk_meets_a_watcher(|node| {
-            let cold = node.cold().expect("a linked node has cold data");
-            if cold.children().has_had_children() {
-                unhook_all(live(node), cold);
-            }
-            children::unlink(node);
-        });
-    });
+    fn loom_negative_a_task_that_looks_for_watchers_before_its_unlink() =
+        explore_to_the_end(3, || a_walk_meets_a_watcher(look_and_unlink)),
+        fails: "on its way to a hook";
 }
 
 /// A thread begins to watch an unlinked task while its parent is cancelled, and the task computes
@@ -304,24 +296,22 @@ fn a_watcher_links_a_task(ends: bool, tell: fn(&Record)) {
     task.free(left + 2);
 }
 
+/// Tells the watchers, and does not look whether one of them has linked the task.
+fn unhook_and_not_unlink(task: &Record) {
+    let cold = task.cold().expect("a watched task has cold data");
+    cold.children().unhook_all(|| (), |_, ()| ());
+}
+
 models! {
     fn loom_a_watcher_of_a_computing_task_is_told_of_a_cancel_from_above() =
         explore_to_the_end(3, || a_watcher_links_a_task(false, unhook_watchers));
 
     fn loom_a_watched_task_that_has_ended_is_in_no_list() =
         explore_to_the_end(3, || a_watcher_links_a_task(true, unhook_watchers));
-}
 
-/// The task tells its watchers, and does not look whether a watcher has linked it.
-#[test]
-#[should_panic(expected = "the task is in a list")]
-fn loom_negative_a_watched_task_that_does_not_look_whether_it_was_linked() {
-    explore_to_the_end(3, || {
-        a_watcher_links_a_task(true, |task| {
-            let cold = task.cold().expect("a watched task has cold data");
-            cold.children().unhook_all(|| (), |_, ()| ());
-        });
-    });
+    fn loom_negative_a_watched_task_that_does_not_look_whether_it_was_linked() =
+        explore_to_the_end(3, || a_watcher_links_a_task(true, unhook_and_not_unlink)),
+        fails: "the task is in a list";
 }
 
 /// The first query whether a task is cancelled comes while the task ends.

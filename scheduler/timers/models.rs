@@ -248,9 +248,13 @@ fn see_to_others(house: Stage<House<2>>) {
     }
 }
 
-#[test]
-fn loom_a_timer_set_from_outside_is_seen_by_a_resting_worker() {
-    explore(2, || set_while_its_worker_gets_up(Timers::end_rest));
+models! {
+    fn loom_a_timer_set_from_outside_is_seen_by_a_resting_worker() =
+        explore(2, || set_while_its_worker_gets_up(Timers::end_rest));
+
+    fn loom_negative_getting_up_without_a_fence() = explore(2, || {
+        set_while_its_worker_gets_up(|timers| timers.rests.store(false, Ordering::Relaxed));
+    }), fails: "deadlock";
 }
 
 /// Worker 0 sets a timer. Worker 2, which watches and would be up before that is due, goes on to
@@ -276,13 +280,5 @@ fn loom_a_timer_left_to_a_watcher_is_seen_by_the_next_one() {
         sets.join().unwrap();
         hands_over.join().unwrap();
         House::end(house);
-    });
-}
-
-#[test]
-#[should_panic(expected = "deadlock")]
-fn loom_negative_getting_up_without_a_fence() {
-    explore(2, || {
-        set_while_its_worker_gets_up(|timers| timers.rests.store(false, Ordering::Relaxed));
     });
 }

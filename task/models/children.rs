@@ -270,23 +270,20 @@ fn look_and_link(look: fn(NonNull<Record>) -> bool) {
     ends(parent);
 }
 
-#[test]
-fn loom_a_look_up_does_not_miss_a_mark() {
-    explore_to_the_end(3, || look_and_link(is_cancelled));
+/// Like `Node::verdict`, in the opposite order.
+fn is_marked_or_not_linked(task: NonNull<Record>) -> bool {
+    // SAFETY: neither the task nor its parent has ended.
+    let parent = unsafe { &*task.as_ref().node.parent };
+    let marked = parent.word().is_marked();
+    let linked = parent.is_linked();
+    // SAFETY: the parent's parent is the root, which is alive until the model's end.
+    marked || !linked && unsafe { &*parent.parent }.word().is_marked()
 }
 
-#[test]
-#[should_panic(expected = "is not seen")]
-fn loom_negative_a_look_up_that_reads_the_word_before_the_link() {
-    explore_to_the_end(3, || {
-        look_and_link(|task| {
-            // SAFETY: neither the task nor its parent has ended.
-            let parent = unsafe { &*task.as_ref().node.parent };
-            // Like `Node::verdict`, in the opposite order.
-            let marked = parent.word().is_marked();
-            let linked = parent.is_linked();
-            // SAFETY: the parent's parent is the root, which is alive until the model's end.
-            marked || !linked && unsafe { &*parent.parent }.word().is_marked()
-        });
-    });
+models! {
+    fn loom_a_look_up_does_not_miss_a_mark() =
+        explore_to_the_end(3, || look_and_link(is_cancelled));
+
+    fn loom_negative_a_look_up_that_reads_the_word_before_the_link() =
+        explore_to_the_end(3, || look_and_link(is_marked_or_not_linked)), fails: "is not seen";
 }

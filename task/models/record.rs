@@ -167,29 +167,26 @@ fn claim(again: Again, claims: fn(&Record) -> bool) {
     assert_eq!(public.task.body.read(), 1, "not freed");
 }
 
-#[test]
-fn loom_a_public_task_is_run_by_one_claimant() {
-    explore(ALL, || claim(Again::No, Record::claim));
+fn claim_by_a_load_and_a_store(task: &Record) -> bool {
+    let ours = task.phase() == Phase::Ready;
+    if ours {
+        task.set_phase(Phase::Running);
+    }
+    ours
 }
 
-#[test]
-fn loom_a_stale_entry_may_claim_a_task_that_is_queued_again() {
-    explore(3, || claim(Again::FromPrivate, Record::claim));
-    explore(3, || claim(Again::AtOnce, Record::claim));
-}
+models! {
+    fn loom_a_public_task_is_run_by_one_claimant() =
+        explore(ALL, || claim(Again::No, Record::claim));
 
-#[test]
-#[should_panic(expected = "Causality violation")]
-fn loom_negative_a_claim_that_is_a_load_and_a_store() {
-    explore(3, || {
-        claim(Again::No, |task| {
-            let ours = task.phase() == Phase::Ready;
-            if ours {
-                task.set_phase(Phase::Running);
-            }
-            ours
-        });
-    });
+    fn loom_a_stale_entry_may_claim_a_task_that_is_queued_again() =
+        explore(3, || claim(Again::FromPrivate, Record::claim));
+
+    fn loom_a_stale_entry_may_claim_a_task_that_is_queued_again_at_once() =
+        explore(3, || claim(Again::AtOnce, Record::claim));
+
+    fn loom_negative_a_claim_that_is_a_load_and_a_store() =
+        explore(3, || claim(Again::No, claim_by_a_load_and_a_store)), fails: "Causality violation";
 }
 
 /// A task and one of its forks, or two of its forks, make its cold data at the same time.
@@ -203,22 +200,19 @@ fn cold_of_two(get: fn(&Record) -> &ColdData) {
     shared.release_one();
 }
 
-#[test]
-fn loom_cold_data_are_made_once() {
-    explore(ALL, || cold_of_two(|record| record.node.cold_or_new()));
+/// Like `Node::cold_or_new`, with a store instead of the exchange.
+fn cold_or_stored(record: &Record) -> &ColdData {
+    if record.cold().is_none() {
+        let fresh = Box::into_raw(Box::new(ColdData::new()));
+        record.node.cold.store(fresh, Ordering::Release);
+    }
+    record.cold().expect("made above")
 }
 
-#[test]
-#[should_panic(expected = "overwritten the other's cold data")]
-fn loom_negative_cold_data_that_are_stored_without_an_exchange() {
-    explore(ALL, || {
-        cold_of_two(|record| {
-            // Like `Node::cold_or_new`, with a store instead of the exchange.
-            if record.cold().is_none() {
-                let fresh = Box::into_raw(Box::new(ColdData::new()));
-                record.node.cold.store(fresh, Ordering::Release);
-            }
-            record.cold().expect("made above")
-        });
-    });
+models! {
+    fn loom_cold_data_are_made_once() =
+        explore(ALL, || cold_of_two(|record| record.node.cold_or_new()));
+
+    fn loom_negative_cold_data_that_are_stored_without_an_exchange() =
+        explore(ALL, || cold_of_two(cold_or_stored)), fails: "overwritten the other's cold data";
 }
