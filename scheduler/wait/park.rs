@@ -252,7 +252,7 @@ impl Worker {
     }
 
     /// Publishes a wait of `task`, and returns how the task spends it.
-    #[inline(never)]
+    #[inline(always)]
     fn lie_down<L: Limit>(&self, task: TaskRef<'_>, kind: WaitKind, limit: &L) -> Spent {
         let me = task.get();
         // While the thread unwinds, no other task may run on it.

@@ -38,6 +38,7 @@ impl End {
     }
 
     /// Reads the word of the other end, and remembers it.
+    #[inline]
     pub(super) fn look(&self, other: &End) -> u64 {
         let now = load_in_total_order(&*other.word);
         self.other_seen.store(now, Ordering::Relaxed);

@@ -52,6 +52,7 @@ use super::word::{Told, distance};
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Wake, Wakes};
 use crate::shim::time::{Instant, now};
 use crate::sync::passing::{self, HOGS};
+use std::pin::Pin;
 use std::ptr;
 
 /// The answer that grants a permit.
@@ -63,6 +64,8 @@ pub(super) const CALL: u32 = 2;
 
 /// The answer that tells a waiter that its value has been moved.
 pub(super) const MOVED: u32 = 3;
+/// The answer that calls the waiter in the seat.
+pub(super) const LOOK: u32 = 4;
 
 /// Values that may pass a line while no waiter is served. In a model, more than could hide a lost
 /// wake-up.
@@ -130,6 +133,11 @@ pub(super) trait Supply {
     /// Returns how many have become free so far, as a position.
     fn position(&self) -> u64;
 
+    /// Closes the seat until the next announcement, and returns the node in it.
+    fn close_seat(&mut self) -> Option<*const WaitNode> {
+        None
+    }
+
     /// Publishes the state of the line to callers that come without the lock, if there are any.
     fn announce(&self, _told: Told) {}
 }
@@ -185,11 +193,27 @@ impl Line {
         self.called > 0 && distance(self.since, supply.position()) >= HOGS.into()
     }
 
-    fn announce<P: Supply + ?Sized>(&self, supply: &P) {
+    pub(super) fn announce<P: Supply + ?Sized>(&self, supply: &P) {
         supply.announce(match self.waiting.is_empty() {
+            true if self.is_shared => Told::NO_SEAT,
             true => Told::NOBODY,
             false => Told::new(self.is_strict(supply), self.called, self.since),
         });
+    }
+
+    /// Lets the waiter in the seat enter the line. The caller announces the line afterwards.
+    pub(super) fn admit<P: Supply + ?Sized>(&mut self, supply: &mut P) {
+        if !self.waiting.is_empty() {
+            return;
+        }
+        if let Some(node) = supply.close_seat() {
+            if self.called == 0 {
+                self.since = supply.position();
+            }
+            // SAFETY: the node is pinned, and the waiter stays until it is granted, or has taken
+            // the node out under the lock, which the caller has.
+            self.waiting.push(unsafe { Pin::new_unchecked(&*node) }, false);
+        }
     }
 
     /// Gives a node what it asks for, or tells it of the end, and returns the answer. If there is

@@ -278,7 +278,7 @@ fn wait<T, S: Side>(
     cell: &mut Option<T>,
     until: Option<Instant>,
 ) -> Result<(), WaitError> {
-    if !is_cancelled() && soon(shared.many::<S>(), || shared.try_move::<S>(cell).is_ok()) {
+    if soon(shared.many::<S>(), || !is_cancelled() && shared.try_move::<S>(cell).is_ok()) {
         return Ok(());
     }
     let source = InLine::<_, S>::new(shared);
@@ -323,7 +323,7 @@ fn soon(many: bool, mut so: impl FnMut() -> bool) -> bool {
 }
 
 macro_rules! end {
-    ($end:ident, $count:ident, $close:ident) => {
+    ($end:ident, $count:ident, $side:ident, $close:ident) => {
         impl<T> $end<T> {
             /// Closes the channel: sending fails from now on, and the values in it can still be
             /// received.
@@ -360,7 +360,7 @@ macro_rules! end {
         impl<T> Clone for $end<T> {
             fn clone(&self) -> $end<T> {
                 self.shared.$count.fetch_add(1, Ordering::Relaxed);
-                self.shared.state.lock().ends.$count.is_cloned();
+                self.shared.with_line::<$side, _>(|line, _, _| line.is_cloned());
                 $end { shared: Arc::clone(&self.shared) }
             }
         }
@@ -387,8 +387,8 @@ macro_rules! end {
     };
 }
 
-end!(Sender, senders, close);
-end!(Receiver, receivers, close_and_empty);
+end!(Sender, senders, Senders, close);
+end!(Receiver, receivers, Receivers, close_and_empty);
 
 #[cfg(all(test, not(loom)))]
 mod tests {

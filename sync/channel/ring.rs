@@ -58,9 +58,12 @@
 //! are told of the end, or find the receivers' line strict. Later ones see CLOSED.
 
 use super::end::End;
-use super::line::{PASSES, Receivers, Senders, Side, Supply};
+use super::line::{LOOK, PASSES, Receivers, Senders, Side, Supply};
 use super::shared::{Refused, Tried};
-use super::word::{CLOSED, LARGEST, ONE_PERMIT, ONE_POSITION, STRICT, Told, distance, permits};
+use super::word::{
+    CLOSED, LARGEST, Notice, ONE_PERMIT, ONE_POSITION, STRICT, Told, distance, permits,
+};
+use crate::scheduler::wait::waiters::{WaitNode, Wake};
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::time::Duration;
 use crate::shim::{Cell, load_in_total_order, spin_loop, thread};
@@ -223,7 +226,8 @@ impl<T> Ring<T> {
     }
 
     /// Moves the position of the side on, if something is free and no waiter must have it first.
-    /// Returns the word before, whose slot belongs to the caller then.
+    /// Returns the word before, whose slot belongs to the caller then. `Later` stands for whatever
+    /// [`why`](Ring::why) says.
     #[inline]
     fn advance<S: Side>(&self) -> Tried<u64> {
         let (mine, _) = self.ends::<S>();
@@ -232,7 +236,7 @@ impl<T> Ring<T> {
         }
         let word = mine.word.load(Ordering::Relaxed);
         if word & (CLOSED | STRICT) != 0 || !self.has::<S>(word) {
-            return Err(self.why::<S>());
+            return Err(Refused::Later);
         }
         let new = word.wrapping_add(ONE_POSITION);
         // MUTANT(ring.advance): relaxed, split
@@ -268,7 +272,7 @@ impl<T> Ring<T> {
     }
 
     /// Returns why the position of the side was not moved.
-    #[cold]
+    #[inline]
     pub(super) fn why<S: Side>(&self) -> Refused {
         let (mine, other) = self.ends::<S>();
         let word = load_in_total_order(&*mine.word);
@@ -333,16 +337,29 @@ impl<T> Ring<T> {
     pub(super) fn calls<S: Side>(&self) -> bool {
         let (mine, other) = self.ends::<S>();
         let told = mine.waiters.read();
-        told.waits() && {
-            let moved = load_in_total_order(&*other.word);
-            // The word of this side may have moved on since the other side saw it, so there is no
-            // more than this.
-            let seen = other.other_seen.load(Ordering::Relaxed);
-            is_to_be_served(told, moved, self.amount::<S>(seen, moved), || {
-                let now = other.look(mine);
-                self.amount::<S>(now, moved) - permits(now)
+        told.waits()
+            && (told.seated().is_some() || {
+                let moved = load_in_total_order(&*other.word);
+                // The word of this side may have moved on since the other side saw it, so there is no
+                // more than this.
+                let seen = other.other_seen.load(Ordering::Relaxed);
+                is_to_be_served(told, moved, self.amount::<S>(seen, moved), || {
+                    let now = other.look(mine);
+                    self.amount::<S>(now, moved) - permits(now)
+                })
             })
-        }
+    }
+
+    /// Calls the waiter in the seat of the side, if there is one.
+    pub(super) fn call_seated<S: Side>(&self) -> Option<Wake> {
+        let waiters = self.seat::<S>();
+        let node = waiters.read().seated()?;
+        // SAFETY: this call has taken the node out of its seat.
+        waiters.take(node).then(|| unsafe { WaitNode::grant_seated(node, LOOK) })
+    }
+
+    pub(super) fn seat<S: Side>(&self) -> &Notice {
+        &self.ends::<S>().0.waiters
     }
 
     /// Returns whether a receiver waits.
@@ -438,6 +455,10 @@ impl<T, S: Side> Supply for OfRing<'_, T, S> {
 
     fn position(&self) -> u64 {
         self.0.ends::<S>().1.word.load(Ordering::Relaxed)
+    }
+
+    fn close_seat(&mut self) -> Option<*const WaitNode> {
+        self.0.seat::<S>().close_seat()
     }
 
     fn announce(&self, told: Told) {

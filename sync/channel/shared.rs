@@ -20,10 +20,12 @@
 //! In a [`Ring`], if the capacity allows all slots to be allocated at once. Callers that need not
 //! wait use the ring without the lock. Otherwise the values lie in a [`Queue`], under the lock.
 
-use super::line::{CALL, Ends, Line, MOVED, PERMIT, Receivers, Senders, Side, Supply, returns};
+use super::line::{
+    CALL, Ends, LOOK, Line, MOVED, PERMIT, Receivers, Senders, Side, Supply, returns,
+};
 use super::queue::{OfQueue, Queue};
 use super::ring::{OfRing, Ring};
-use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes, with_wakes};
+use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes, Who, with_wakes};
 use crate::shim::atomic::AtomicUsize;
 use crate::shim::{Mutex, MutexGuard};
 use crate::task::outcome::{drop_all, resume_in_destructor};
@@ -79,14 +81,20 @@ impl<T> Shared<T> {
     ) -> R {
         let receivers = ends.receivers.len();
         match &self.ring {
-            Some(ring) => f(S::line(ends), &mut OfRing::<T, S>(ring, PhantomData)),
+            Some(ring) => {
+                let (line, mut supply) = (S::line(ends), OfRing::<T, S>(ring, PhantomData));
+                line.admit(&mut supply);
+                let result = f(line, &mut supply);
+                line.announce(&supply);
+                result
+            }
             None => f(S::line(ends), &mut OfQueue::<T, S>(queue, receivers, PhantomData)),
         }
     }
 
     /// Calls `f` with the line of one side under the lock, then wakes the waiters that it has
     /// served.
-    fn with_line<S: Side, R>(
+    pub(super) fn with_line<S: Side, R>(
         &self,
         f: impl FnOnce(&mut Line, &mut dyn Supply, &mut Wakes) -> R,
     ) -> R {
@@ -102,7 +110,7 @@ impl<T> Shared<T> {
     }
 
     /// Puts a value in, if there is a place and no waiter must have it first. Empties `value` on
-    /// success.
+    /// success. `Later` may stand for another reason.
     #[inline]
     pub(super) fn try_put(&self, value: &mut Option<T>) -> Tried<()> {
         let Some(ring) = &self.ring else {
@@ -130,8 +138,12 @@ impl<T> Shared<T> {
     #[cold]
     #[inline(never)]
     fn serve_ring<S: Side>(&self, ring: &Ring<T>) {
+        if let Some(wake) = ring.call_seated::<S>() {
+            return wake.deliver();
+        }
         let supply = &mut OfRing::<T, S>(ring, PhantomData);
         let mut state = self.state.lock();
+        S::line(&mut state.ends).admit(supply);
         if let Some(wake) = S::line(&mut state.ends).serve_alone(supply) {
             drop(state);
             return wake.deliver();
@@ -161,6 +173,7 @@ impl<T> Shared<T> {
     }
 
     /// Takes a value out, if there is one without a permit and no waiter must have it first.
+    /// `Later` may stand for another reason.
     #[inline]
     pub(super) fn try_take(&self) -> Tried<T> {
         let Some(ring) = &self.ring else {
@@ -190,11 +203,23 @@ impl<T> Shared<T> {
     /// Moves a value on this side, like [`try_put`](Shared::try_put) out of the cell, or like
     /// [`try_take`](Shared::try_take) into it.
     pub(super) fn try_move<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
-        if S::SENDS {
-            return self.try_put(cell);
+        loop {
+            let tried = self.try_once::<S>(cell);
+            let (Err(Refused::Later), Some(ring)) = (&tried, &self.ring) else { return tried };
+            match ring.why::<S>() {
+                Refused::Missed => {}
+                why => return Err(why),
+            }
         }
-        *cell = Some(self.try_take()?);
-        Ok(())
+    }
+
+    /// As [`try_move`](Shared::try_move), but `Later` may stand for another reason.
+    #[inline]
+    fn try_once<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
+        match S::SENDS {
+            true => self.try_put(cell),
+            false => self.try_take().map(|value| *cell = Some(value)),
+        }
     }
 
     /// Moves a value for a caller that does not wait. If the line is strict, the caller gets a
@@ -234,9 +259,12 @@ impl<T> Shared<T> {
     }
 
     /// Moves a value for a caller that has waited and got this answer.
+    #[inline]
     pub(super) fn move_after<S: Side>(&self, answer: u32, cell: &mut Option<T>) -> Tried<()> {
         match answer {
             MOVED => Ok(()),
+            LOOK if self.try_once::<S>(cell).is_ok() => Ok(()),
+            LOOK => self.try_move::<S>(cell),
             PERMIT => self.by_permit::<S>(cell),
             CALL => {
                 let tried = self.try_move::<S>(cell);
@@ -325,8 +353,11 @@ impl<T> Shared<T> {
 
     /// Returns the places in the code where senders and receivers wait.
     pub(super) fn places(&self) -> (Vec<String>, Vec<String>) {
-        let ends = &self.state.lock().ends;
-        (ends.senders.places(), ends.receivers.places())
+        (self.places_of::<Senders>(), self.places_of::<Receivers>())
+    }
+
+    fn places_of<S: Side>(&self) -> Vec<String> {
+        self.with_line::<S, _>(|line, _, _| line.places())
     }
 }
 
@@ -383,7 +414,9 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
         let shared = self.0.shared();
         let State { ends, queue } = state;
         if let Some(ring) = &shared.ring {
-            return S::line(ends).enter(&mut OfRing::<_, S>(ring, PhantomData), node);
+            let mut supply = OfRing::<_, S>(ring, PhantomData);
+            S::line(ends).admit(&mut supply);
+            return S::line(ends).enter(&mut supply, node);
         }
         let receivers = ends.receivers.len();
         let mut supply = OfQueue::<_, S>(queue, receivers, PhantomData);
@@ -398,6 +431,27 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
 
     fn comes_back(&self, node: &WaitNode) -> bool {
         returns(node)
+    }
+
+    /// A waiter that was called from the seat in vain queues up.
+    #[inline]
+    fn sit(&self, node: &WaitNode, who: impl FnOnce() -> Who) -> bool {
+        let ring = self.0.shared().ring.as_ref();
+        // Whoever was called has an answer that is not the one of a new node.
+        ring.is_some_and(|ring| {
+            node.answer() == PERMIT && node.sit(who(), |node| ring.seat::<S>().sit(node))
+        })
+    }
+
+    #[inline]
+    fn has_news(&self) -> bool {
+        self.0.shared().ring.as_ref().is_some_and(|ring| ring.why::<S>() != Refused::Later)
+    }
+
+    #[inline]
+    fn stand_up(&self, node: &WaitNode) -> bool {
+        let ring = self.0.shared().ring.as_ref();
+        ring.is_some_and(|ring| node.stand_up(|node| ring.seat::<S>().take(node)))
     }
 
     fn left(&self, state: &mut State<H::Value>, wakes: &mut Wakes) {

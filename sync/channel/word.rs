@@ -10,13 +10,17 @@
 //!   been **called** (in the bits of the permits), and the position at which that number last
 //!   changed.
 
+use crate::scheduler::wait::waiters::WaitNode;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::load_in_total_order;
+use std::ptr;
 
 pub(super) const STRICT: u64 = 1;
 pub(super) const CLOSED: u64 = 2;
 const WAITS: u64 = 1;
 const FIRST_IS_STRICT: u64 = 2;
+/// The notice while the holder of the lock has closed the seat.
+const BUSY: u64 = WAITS | FIRST_IS_STRICT;
 pub(super) const ONE_PERMIT: u64 = 1 << 2;
 const PERMITS: u32 = 17;
 pub(super) const ONE_POSITION: u64 = ONE_PERMIT << PERMITS;
@@ -46,13 +50,42 @@ impl Notice {
         Notice(AtomicU64::new(0))
     }
 
+    #[inline]
     pub(super) fn read(&self) -> Told {
         // MUTANT(ring.notice.read): relaxed
         Told(load_in_total_order(&self.0))
     }
 
-    /// Requires the channel's lock.
+    /// Takes the seat for this node, if it is free.
+    #[inline]
+    pub(super) fn sit(&self, node: *const WaitNode) -> bool {
+        let node = node.expose_provenance() as u64;
+        // MUTANT(ring.seat.sit): relaxed
+        self.0.compare_exchange(0, node, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes a node out of the seat, if it is still there.
+    #[inline]
+    pub(super) fn take(&self, node: *const WaitNode) -> bool {
+        // MUTANT(ring.seat.take): relaxed, split
+        let taken = (Ordering::Acquire, Ordering::Relaxed);
+        self.0.compare_exchange(node.addr() as u64, 0, taken.0, taken.1).is_ok()
+    }
+
+    /// Closes the seat until the next [`write`](Notice::write), and returns the node in it.
+    /// Requires the channel's lock, and an empty line.
+    pub(super) fn close_seat(&self) -> Option<*const WaitNode> {
+        // MUTANT(ring.seat.close): relaxed, split
+        Told(self.0.swap(BUSY, Ordering::SeqCst)).seated()
+    }
+
+    /// Requires the channel's lock. Opens the seat if the line is empty.
     pub(super) fn write(&self, told: Told) {
+        // An open seat may have been taken. Only the holder of the lock sets and clears WAITS.
+        // MUTANT(ring.notice.open): false
+        if !told.waits() && self.0.load(Ordering::Relaxed) & WAITS == 0 {
+            return;
+        }
         // MUTANT(ring.notice.write): relaxed
         self.0.swap(told.0, Ordering::SeqCst);
     }
@@ -65,6 +98,8 @@ pub(super) struct Told(u64);
 impl Told {
     /// The line is empty.
     pub(super) const NOBODY: Told = Told(0);
+    /// The line is empty, and the seat may not be used.
+    pub(super) const NO_SEAT: Told = Told(FIRST_IS_STRICT);
 
     /// The line is not empty. `since` holds the position at which the line began, a waiter was last
     /// served, or a called waiter last came.
@@ -76,11 +111,17 @@ impl Told {
 
     #[inline(always)]
     pub(super) fn waits(self) -> bool {
-        self.0 & WAITS != 0
+        self.0 & !FIRST_IS_STRICT != 0
+    }
+
+    /// Returns the node in the seat.
+    #[inline(always)]
+    pub(super) fn seated(self) -> Option<*const WaitNode> {
+        (self.waits() && self.0 & WAITS == 0).then(|| ptr::with_exposed_provenance(self.0 as usize))
     }
 
     pub(super) fn is_strict(self) -> bool {
-        self.0 & FIRST_IS_STRICT != 0
+        self.0 & BUSY == BUSY
     }
 
     /// Returns how many waiters have been called and have not come yet.

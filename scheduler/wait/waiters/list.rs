@@ -15,16 +15,13 @@ use std::mem;
 use std::panic::Location;
 use std::pin::Pin;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Waker;
 
-/// The stage of a node. See the documentation of the parent module.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Stage {
-    Out,
-    In,
-    Granted,
-}
+/// The whereabouts of a node. See the documentation of the parent module.
+const OUT: u8 = 0;
+const SEATED: u8 = 1;
+const LISTED: u8 = 2;
 
 /// The waiter behind a node.
 pub(crate) enum Who {
@@ -39,9 +36,7 @@ pub(crate) enum Who {
 pub(crate) struct WaitNode {
     next: Cell<*const WaitNode>,
     previous: Cell<*const WaitNode>,
-    stage: Cell<Stage>,
-    /// The node is in a list. Written under the lock of the list.
-    is_in: AtomicBool,
+    whereabouts: AtomicU8,
     who: Cell<Who>,
     /// For the primitive: the identity of the waiter, or the amount that it asks for. A grant may
     /// leave a value here that does not fit into the answer.
@@ -60,8 +55,7 @@ impl WaitNode {
         WaitNode {
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
-            stage: Cell::new(Stage::Out),
-            is_in: AtomicBool::new(false),
+            whereabouts: AtomicU8::new(OUT),
             who: Cell::new(Who::Nobody),
             token: Cell::new(token),
             answer: Cell::new(0),
@@ -95,14 +89,51 @@ impl WaitNode {
         self.answer.set(0);
     }
 
-    pub(super) fn stage(&self) -> Stage {
-        self.stage.get()
+    /// Returns whether the node is in a list. For its waiter, under the lock of the list.
+    pub(super) fn is_listed(&self) -> bool {
+        self.whereabouts.load(Ordering::Relaxed) == LISTED
     }
 
-    pub(super) fn replace_stage(&self, stage: Stage) -> Stage {
-        self.stage.replace(stage)
+    /// Lets `seat` make the node known to others, who take it with
+    /// [`grant_seated`](WaitNode::grant_seated), or push it. Returns what `seat` does.
+    #[inline]
+    pub(crate) fn sit(&self, who: Who, seat: impl FnOnce(*const WaitNode) -> bool) -> bool {
+        self.set_who(who);
+        self.whereabouts.store(SEATED, Ordering::Relaxed);
+        let sits = seat(self);
+        if !sits {
+            self.whereabouts.store(OUT, Ordering::Relaxed);
+        }
+        sits
     }
 
+    /// Takes the node out of its seat again, if it has been in one and `seat` returns `true`.
+    pub(crate) fn stand_up(&self, seat: impl FnOnce(*const WaitNode) -> bool) -> bool {
+        let stands = self.whereabouts.load(Ordering::Relaxed) == SEATED && seat(self);
+        if stands {
+            self.whereabouts.store(OUT, Ordering::Relaxed);
+        }
+        stands
+    }
+
+    /// Grants a node that the caller has taken out of its seat.
+    ///
+    /// # Safety
+    /// The node was in a seat, and the caller alone has taken it out.
+    #[inline]
+    pub(crate) unsafe fn grant_seated(node: *const WaitNode, answer: u32) -> Wake {
+        // SAFETY: the waiter stays until the wake has been delivered.
+        unsafe { &*node }.grant(answer)
+    }
+
+    #[inline]
+    fn grant(&self, answer: u32) -> Wake {
+        self.whereabouts.store(OUT, Ordering::Relaxed);
+        self.answer.set(answer);
+        Wake(self.who.replace(Who::Nobody))
+    }
+
+    #[inline]
     pub(super) fn set_who(&self, who: Who) {
         drop(self.replace_who(who));
     }
@@ -119,7 +150,7 @@ impl WaitNode {
 impl Drop for WaitNode {
     #[inline]
     fn drop(&mut self) {
-        if *self.is_in.get_mut() {
+        if *self.whereabouts.get_mut() != OUT {
             abort_with("a wait has left its frame without leaving the wait list, which is a bug");
         }
     }
@@ -131,6 +162,7 @@ pub(crate) struct Wake(Who);
 
 impl Wake {
     /// Delivers the grant.
+    #[inline]
     pub(crate) fn deliver(self) {
         match self.0 {
             Who::Nobody => {}
@@ -240,10 +272,9 @@ impl WaitList {
     ///
     /// # Panics
     /// If the node is in a list.
-    pub(super) fn push(&mut self, node: Pin<&WaitNode>, as_first: bool) {
-        assert!(!node.is_in.load(Ordering::Relaxed), "a wait has entered two lists");
-        node.is_in.store(true, Ordering::Relaxed);
-        node.stage.set(Stage::In);
+    pub(crate) fn push(&mut self, node: Pin<&WaitNode>, as_first: bool) {
+        assert!(!node.is_listed(), "a wait has entered two lists");
+        node.whereabouts.store(LISTED, Ordering::Relaxed);
         let (next, previous) =
             if as_first { (self.first, ptr::null()) } else { (ptr::null(), self.last) };
         node.next.set(next);
@@ -294,9 +325,7 @@ impl WaitList {
         let granted = unsafe { &*node };
         // SAFETY: the node is in this list.
         unsafe { self.take_out(granted) };
-        granted.stage.set(Stage::Granted);
-        granted.answer.set(answer);
-        Wake(granted.who.replace(Who::Nobody))
+        granted.grant(answer)
     }
 
     /// Same as [`grant_first`](Self::grant_first), for all nodes for which `answer` returns a
@@ -318,13 +347,13 @@ impl WaitList {
         }
     }
 
-    /// Takes out a node, and leaves its stage as it is.
+    /// Takes out a node.
     ///
     /// # Safety
     /// The node is in this list.
     pub(super) unsafe fn take_out(&mut self, node: &WaitNode) {
         self.len -= 1;
-        node.is_in.store(false, Ordering::Relaxed);
+        node.whereabouts.store(OUT, Ordering::Relaxed);
         let (next, previous) = (node.next.get(), node.previous.get());
         match self.at(previous) {
             Some(previous) => previous.next.set(next),

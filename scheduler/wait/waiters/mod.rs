@@ -71,7 +71,6 @@ use crate::shim::time::Instant;
 use crate::task::reference::{TaskRef, WaiterRef};
 use crate::task::thread_waiter::ThreadWaiter;
 use crate::task::words::wait::WaitKind;
-use list::Stage;
 use std::panic::Location;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -114,6 +113,21 @@ pub(crate) trait Waitable {
         false
     }
 
+    /// Enters the node without the lock, if the primitive has a seat for that and it is free.
+    fn sit(&self, _: &WaitNode, _: impl FnOnce() -> Who) -> bool {
+        false
+    }
+
+    /// Returns whether a node that has just sat down may find what it asks for.
+    fn has_news(&self) -> bool {
+        false
+    }
+
+    /// Takes a node out of the seat, if it is there.
+    fn stand_up(&self, _: &WaitNode) -> bool {
+        false
+    }
+
     /// Called when a waiter has left the list without a grant, or was refused although it would
     /// have to wait. What kept others waiting may be gone.
     fn left(&self, _: &mut Self::State, _: &mut Wakes) {}
@@ -151,6 +165,18 @@ impl<W: Waitable + ?Sized> Waitable for &W {
 
     fn comes_back(&self, node: &WaitNode) -> bool {
         (**self).comes_back(node)
+    }
+
+    fn sit(&self, node: &WaitNode, who: impl FnOnce() -> Who) -> bool {
+        (**self).sit(node, who)
+    }
+
+    fn has_news(&self) -> bool {
+        (**self).has_news()
+    }
+
+    fn stand_up(&self, node: &WaitNode) -> bool {
+        (**self).stand_up(node)
     }
 
     fn left(&self, state: &mut W::State, wakes: &mut Wakes) {
@@ -197,6 +223,7 @@ pub(crate) fn enter_and<W: Waitable + ?Sized>(
 
 /// Same as [`enter_and`], with a node of the caller, which is in no list. The caller can read its
 /// token afterwards: a grant may leave something there.
+#[inline]
 #[track_caller]
 pub(crate) fn enter_node<W: Waitable + ?Sized>(
     source: &W,
@@ -239,6 +266,7 @@ pub(crate) enum Enqueue {
     Refused,
 }
 
+#[inline]
 #[track_caller]
 fn enter_as_task<W: Waitable + ?Sized>(
     source: &W,
@@ -313,6 +341,8 @@ fn enter_as_task<W: Waitable + ?Sized>(
     Ok(node.answer())
 }
 
+#[cold]
+#[inline(never)]
 #[track_caller]
 fn enter_as_thread<W: Waitable + ?Sized>(
     source: &W,
@@ -353,6 +383,27 @@ fn enter_as_thread<W: Waitable + ?Sized>(
     Ok(node.answer())
 }
 
+/// Lets a node take the seat of the primitive if it has one that is free, or enters it into the
+/// list: see [`queue_up`].
+#[inline(always)]
+pub(crate) fn queue<W: Waitable + ?Sized>(
+    source: &W,
+    node: Pin<&WaitNode>,
+    who: impl Fn() -> Who,
+    may_wait: bool,
+    queued: Option<&mut dyn FnMut()>,
+) -> Enqueue {
+    // MUTANT(waiters.seat.look): with may_wait && queued.is_none() && source.sit(&node, &who)
+    let sits = may_wait
+        && queued.is_none()
+        && source.sit(&node, &who)
+        && (!source.has_news() || !leave(source, node));
+    if sits {
+        return Enqueue::Waits;
+    }
+    queue_up(source, node, who, may_wait, queued)
+}
+
 /// Enters a node into the list, unless it gets what it asks for at once, or may not wait: then
 /// nothing is left behind. Calls `queued` when the node is in the list.
 ///
@@ -362,7 +413,7 @@ fn enter_as_thread<W: Waitable + ?Sized>(
 /// its own.
 ///
 /// The waiter that `who` returns does not leave the wait before the grant has arrived.
-pub(crate) fn queue<W: Waitable + ?Sized>(
+fn queue_up<W: Waitable + ?Sized>(
     source: &W,
     node: Pin<&WaitNode>,
     who: impl Fn() -> Who,
@@ -397,7 +448,7 @@ pub(crate) fn queue<W: Waitable + ?Sized>(
     }
     let _state = source.state();
     // MUTANT(waiters.queue.look): false
-    if node.stage() == Stage::Granted {
+    if !node.is_listed() {
         return Enqueue::Granted;
     }
     node.set_who(who());
@@ -407,12 +458,15 @@ pub(crate) fn queue<W: Waitable + ?Sized>(
 /// Takes a node out of the list. Returns `false` if it has been granted. In both cases the node
 /// is OUT afterwards.
 pub(crate) fn leave<W: Waitable + ?Sized>(source: &W, node: Pin<&WaitNode>) -> bool {
+    if source.stand_up(&node) {
+        return true;
+    }
     let mut state = source.state();
     // MUTANT(waiters.leave.look): false
-    if node.replace_stage(Stage::Out) == Stage::Granted {
+    if !node.is_listed() {
         return false;
     }
-    // SAFETY: the node was entered and is not granted, so it is in the list.
+    // SAFETY: the node is in the list.
     unsafe { W::waiters(&mut state).take_out(&node) };
     let mut wakes = Wakes::default();
     source.left(&mut state, &mut wakes);

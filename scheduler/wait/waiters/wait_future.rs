@@ -1,6 +1,6 @@
 //! A wait for a primitive as a future, for any executor.
 
-use super::list::{Stage, Who};
+use super::list::Who;
 use super::{WaitNode, Waitable, Wakes, leave};
 use crate::task::outcome::{drop_payload, quietly};
 use std::panic::Location;
@@ -88,7 +88,7 @@ impl<W: Waitable> WaitFuture<W> {
                 answer
             }
             // MUTANT(waiters.poll.look): false
-            Progress::Queued if node.stage() == Stage::Granted => Some(node.answer()),
+            Progress::Queued if !node.is_listed() => Some(node.answer()),
             Progress::Queued => {
                 waker = node.replace_who(waker);
                 None
