@@ -67,9 +67,9 @@ impl Notice {
     /// Takes a node out of the seat, if it is still there.
     #[inline]
     pub(super) fn take(&self, node: *const WaitNode) -> bool {
+        let node = node.addr() as u64;
         // MUTANT(ring.seat.take): relaxed, split
-        let taken = (Ordering::Acquire, Ordering::Relaxed);
-        self.0.compare_exchange(node.addr() as u64, 0, taken.0, taken.1).is_ok()
+        self.0.compare_exchange(node, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Closes the seat until the next [`write`](Notice::write), and returns the node in it.
