@@ -172,8 +172,8 @@ setters! {
     /// of them may have a stack beyond the limit. So the limit is exceeded by one stack for each
     /// nested wait above a task, and by one in all for a scope whose tasks wait for nothing. All
     /// futures that wait for tasks elsewhere in the tree count as one such task. A wait that is
-    /// cancelled, while what it waited for goes on, leaves that stack in use. So does, for a moment,
-    /// a wait that has ended.
+    /// cancelled, while what it waited for goes on, leaves that stack in use. So does, for a
+    /// moment, a wait that has ended.
     pub fn max_stacks(stacks: usize) => Some(stacks);
 
     /// Sets the name of the workers' threads. A worker's thread has `-` and its number appended,

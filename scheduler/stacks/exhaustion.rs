@@ -35,7 +35,8 @@
 //! A scope with ten thousand tasks that sleep has one extra stack. There are two exceptions. If a
 //! wait is cancelled while the task on the extra stack goes on, the stack stays in use, and the
 //! waiter may end and leave its own stack to others. And a task tells its waiter of its end before
-//! it leaves its stack: if its thread is not scheduled then, the next wait may have a stack already.
+//! it leaves its stack: if its thread is not scheduled then, the next wait may have a stack
+//! already.
 //!
 //! The *nearest* ancestor that waits is the waiter that counts. It waits for the end of a scope, in
 //! a join, or for a future that has polled the handle of a task below it. A starving worker looks

@@ -44,9 +44,22 @@
 //!
 //! # An end with one user
 //!
-//! As long as an end has a single handle, and two waiters have never been there at once, a waiter
-//! is granted a permit at once. Hardly any caller could pass it, and a waiter that comes with a
-//! permit need not serve the line.
+//! As long as an end has a single handle, and two waiters have never been there at once, hardly any
+//! caller could pass a waiter. Two things are then cheaper:
+//!
+//! * **The seat.** At an end of a ring, a task or thread that finds the line empty waits without
+//!   the lock: it puts the address of its node into the notice, by a compare-and-swap from 0, and
+//!   then looks a last time. Whoever takes the address out again, by another compare-and-swap, has
+//!   the node: the waiter itself when it gives up; a caller that has freed something, who answers
+//!   [`LOOK`]; or the holder of the lock, who lets the node enter the line ([`Line::admit`]). The
+//!   holder of the lock closes the seat before it changes an empty line, and opens it with the next
+//!   announcement of an empty line. It never writes over an open seat.
+//! * A waiter in the line is granted a permit at once. It need not serve the line when it comes.
+//!
+//! A waiter that was called from the seat tries to put or take a value like any caller. It counts
+//! as one that has left: what was freed for it stays free until somebody takes it, and whoever
+//! waits later finds it at the last look. So it has nothing to give back if it is cancelled. If it
+//! finds nothing, it enters the line.
 
 use super::word::{Told, distance};
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Wake, Wakes};

@@ -32,7 +32,8 @@
 //!   stamp. A caller that comes to the slot earlier waits for the stamp. This takes as long as
 //!   moving a value does, or longer if the thread that moves it has been preempted.
 //! * The lines, STRICT and the notices are changed under the lock, which is also held to grant a
-//!   permit.
+//!   permit. The one exception is the [seat](super::line): a notice that is 0 or the address of a
+//!   node may be changed to the other by anybody.
 //! * Any caller may move a position while STRICT is clear. The owner of a permit may do so at any
 //!   time, and uses up the permit in the same step. Void slots are skipped, and `drain` empties the
 //!   ring, whatever STRICT says.
@@ -340,8 +341,8 @@ impl<T> Ring<T> {
         told.waits()
             && (told.seated().is_some() || {
                 let moved = load_in_total_order(&*other.word);
-                // The word of this side may have moved on since the other side saw it, so there is no
-                // more than this.
+                // The word of this side may have moved on since the other side saw it, so there is
+                // no more than this.
                 let seen = other.other_seen.load(Ordering::Relaxed);
                 is_to_be_served(told, moved, self.amount::<S>(seen, moved), || {
                     let now = other.look(mine);

@@ -8,7 +8,8 @@
 //! * A [`Notice`] tells one end about the waiters at the other end: whether there are any
 //!   ([`WAITS`]), whether the first of them may not be passed ([`FIRST_IS_STRICT`]), how many have
 //!   been **called** (in the bits of the permits), and the position at which that number last
-//!   changed.
+//!   changed. While the line is empty, the notice is the [seat](super::line): 0 if it is free, the
+//!   address of the node in it, or [`NO_SEAT`](Told::NO_SEAT).
 
 use crate::scheduler::wait::waiters::WaitNode;
 use crate::shim::atomic::{AtomicU64, Ordering};
@@ -42,7 +43,8 @@ pub(super) fn distance(from: u64, to: u64) -> i64 {
     position(to).wrapping_sub(position(from)).cast_signed() >> ONE_POSITION.ilog2()
 }
 
-/// The state of the waiters at one end, which the other end reads without the lock.
+/// The state of the waiters at one end, which the other end reads without the lock. Also their
+/// seat.
 pub(super) struct Notice(AtomicU64);
 
 impl Notice {

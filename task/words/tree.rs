@@ -581,8 +581,8 @@ impl Node {
         self.word.is_waiting()
     }
 
-    /// Returns `false` if no child is unfinished, as in [`close`](Node::close). `true` may also mean
-    /// that all children have ended, some of them elsewhere. Called by the owner, on the home
+    /// Returns `false` if no child is unfinished, as in [`close`](Node::close). `true` may also
+    /// mean that all children have ended, some of them elsewhere. Called by the owner, on the home
     /// worker.
     pub(crate) fn has_children(&self) -> bool {
         self.local.get() != 0 || !self.word.untouched()

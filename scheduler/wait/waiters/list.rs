@@ -18,7 +18,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::Waker;
 
-/// The whereabouts of a node. See the documentation of the parent module.
+// The whereabouts of a node. See the documentation of the parent module. LISTED is written, and
+// overwritten, under the lock of the list. The waiter writes SEATED before it shows the node, and
+// whoever takes the node out of its seat writes OUT or LISTED.
 const OUT: u8 = 0;
 const SEATED: u8 = 1;
 const LISTED: u8 = 2;

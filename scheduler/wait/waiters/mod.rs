@@ -10,18 +10,28 @@
 //! or has left. The same holds for what its `cell` points to.
 //!
 //! ```text
-//! OUT --enter--> IN --grant (by the granter)--> GRANTED --collected--> OUT
-//!                 |                                |
-//!                 |                                +-- given back (interrupted, dropped)
-//!                 +-- leave (interrupted, timed out, dropped)
+//! OUT --enter--> LISTED --grant (by the granter)--> OUT --collected--
+//!                  |                                 |
+//!                  |                                 +-- given back (interrupted, dropped)
+//!                  +-- leave (interrupted, timed out, dropped)
 //! ```
 //!
-//! **One step decides**: the change of the stage, under the lock. The granter takes the node out
-//! and hands over what it asked for in the same critical section. A waiter that leaves finds the
-//! node in one of two stages:
+//! **One step decides**: who takes the node out of the list, under the lock. The granter hands over
+//! what the node asked for in the same critical section. A waiter that leaves finds the node in one
+//! of two states:
 //!
-//! * IN: it takes the node out, as if it had never been there.
-//! * GRANTED: what was granted belongs to the waiter, which uses it or gives it back to the next.
+//! * In the list: it takes the node out, as if it had never been there.
+//! * Out: it was granted. What was granted belongs to the waiter, which uses it or gives it back to
+//!   the next.
+//!
+//! # The seat
+//!
+//! A primitive may have a seat for a waiter that is alone: a word that holds the address of its
+//! node, and is changed without the lock (sync/channel/line.rs). The node belongs to whoever takes
+//! its address out of the word. That is the waiter, which leaves; or a granter, which answers and
+//! wakes it; or the holder of the lock, which pushes it into the list. If a waiter finds its
+//! address gone, it takes the lock, and so waits for a push that is under way. Then the node is in
+//! the list or granted, as above. A future never sits: its waker may be replaced at each poll.
 //!
 //! # Wake-ups
 //!
@@ -32,7 +42,7 @@
 //! * A *task* or *thread* may not leave. Its wait is one wait of one wait word
 //!   (task/words/wait.rs), which is over when the grant has arrived there. An interruption or a
 //!   timeout ends the wait of a task only in the sense that the task runs again. The task then
-//!   looks at its node. If the node is GRANTED, the task waits for the grant that is under way,
+//!   looks at its node. If the node is granted, the task waits for the grant that is under way,
 //!   and nothing can interrupt this wait. Therefore the record, or the waiter of the thread, is
 //!   alive when the granter comes to it, and no grant is left over for a later wait.
 //!
