@@ -89,7 +89,7 @@ impl<T> Queue<T> {
         // A sender needs a place all the same: another one may have been granted the place that
         // this receiver is.
         // MUTANT(queue.meet): true
-        let may_meet = if S::SENDS { is_free } else { self.reserved == 0 };
+        let may_meet = S::SENDS && is_free || !S::SENDS && self.reserved == 0;
         // MUTANT(queue.meet.in_order): true
         let comes_next = self.capacity == 0 && self.values.is_empty();
         if comes_next
