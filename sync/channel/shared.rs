@@ -111,26 +111,21 @@ impl<T> Shared<T> {
 
     /// Puts a value in, if there is a place and no waiter must have it first. Empties `value` on
     /// success. `Later` may stand for another reason.
-    #[inline]
+    #[inline(always)]
     pub(super) fn try_put(&self, value: &mut Option<T>) -> Tried<()> {
         let Some(ring) = &self.ring else {
             return self.with_queue::<Senders>(value);
         };
-        loop {
-            let tried = match ring.try_put(value) {
-                Ok(()) => {
-                    // MUTANT(ring.put.look): false
-                    if ring.calls::<Receivers>() {
-                        self.serve_ring::<Receivers>(ring);
-                    }
-                    return Ok(());
+        match ring.try_put(value) {
+            Ok(()) => {
+                // MUTANT(ring.put.look): false
+                if ring.calls::<Receivers>() {
+                    self.serve_ring::<Receivers>(ring);
                 }
-                Err(Refused::Missed) => self.claim_and_move::<Senders>(ring, value),
-                refused => refused,
-            };
-            if tried != Err(Refused::Missed) {
-                return tried;
+                Ok(())
             }
+            Err(Refused::Missed) => self.insist::<Senders>(ring, value),
+            refused => refused,
         }
     }
 
@@ -157,46 +152,47 @@ impl<T> Shared<T> {
     /// Claims a permit and uses it, where several callers of the side come at once.
     #[cold]
     #[inline(never)]
-    fn claim_and_move<S: Side>(&self, ring: &Ring<T>, cell: &mut Option<T>) -> Tried<()> {
-        if ring.claim::<S>() {
-            return self.by_permit::<S>(cell);
+    fn insist<S: Side>(&self, ring: &Ring<T>, cell: &mut Option<T>) -> Tried<()> {
+        while !ring.claim::<S>() {
+            // While the claim stood, the ring showed one place or value less. A caller that freed
+            // one meanwhile may therefore have left the waiters to this one. Mostly this caller
+            // takes that place or value itself when it tries again, but not if the line has become
+            // strict, so it serves the waiters.
+            // MUTANT(ring.claim.in_vain): false
+            if ring.calls::<S>() {
+                self.serve::<S>();
+            }
+            match ring.why::<S>() {
+                Refused::Missed => {}
+                why => return Err(why),
+            }
         }
-        // While the claim stood, the ring showed one place or value less. A caller that freed one
-        // meanwhile may therefore have left the waiters to this one. Mostly this caller takes that
-        // place or value itself when it tries again, but not if the line has become strict, so it
-        // serves the waiters.
-        // MUTANT(ring.claim.in_vain): false
-        if ring.calls::<S>() {
-            self.serve::<S>();
-        }
-        Err(ring.why::<S>())
+        self.by_permit::<S>(cell)
     }
 
     /// Takes a value out, if there is one without a permit and no waiter must have it first.
     /// `Later` may stand for another reason.
-    #[inline]
+    #[inline(always)]
     pub(super) fn try_take(&self) -> Tried<T> {
         let Some(ring) = &self.ring else {
             let mut taken = None;
             self.with_queue::<Receivers>(&mut taken)?;
             return Ok(taken.expect("a successful try has taken a value"));
         };
-        loop {
-            let mut taken = None;
-            let tried = match ring.try_take() {
-                Ok(value) => {
-                    // MUTANT(ring.take.look): false
-                    if ring.calls::<Senders>() {
-                        self.serve_ring::<Senders>(ring);
-                    }
-                    return Ok(value);
+        match ring.try_take() {
+            Ok(value) => {
+                // MUTANT(ring.take.look): false
+                if ring.calls::<Senders>() {
+                    self.serve_ring::<Senders>(ring);
                 }
-                Err(Refused::Missed) => self.claim_and_move::<Receivers>(ring, &mut taken),
-                Err(refused) => Err(refused),
-            };
-            if tried != Err(Refused::Missed) {
-                return tried.map(|()| taken.expect("a successful try has taken a value"));
+                Ok(value)
             }
+            Err(Refused::Missed) => {
+                let mut taken = None;
+                self.insist::<Receivers>(ring, &mut taken)?;
+                Ok(taken.expect("a successful try has taken a value"))
+            }
+            refused => refused,
         }
     }
 
@@ -214,7 +210,7 @@ impl<T> Shared<T> {
     }
 
     /// As [`try_move`](Shared::try_move), but `Later` may stand for another reason.
-    #[inline]
+    #[inline(always)]
     fn try_once<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
         match S::SENDS {
             true => self.try_put(cell),
@@ -259,7 +255,7 @@ impl<T> Shared<T> {
     }
 
     /// Moves a value for a caller that has waited and got this answer.
-    #[inline]
+    #[inline(always)]
     pub(super) fn move_after<S: Side>(&self, answer: u32, cell: &mut Option<T>) -> Tried<()> {
         match answer {
             MOVED => Ok(()),

@@ -97,7 +97,7 @@ impl WaitWord {
 
     /// Publishes a wait. Called by the waiter, which looks before and after whether it is
     /// cancelled.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn publish(&self, kind: WaitKind) -> Publish {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
