@@ -103,9 +103,9 @@ fn contended(capacity: usize) -> Shared<usize> {
 }
 
 /// One value and two waiting receivers, one of which is cut: one of them receives the value.
-fn one_value_and_a_cut(preemptions: usize, make: Make, gives_back: bool) {
+fn one_value_and_a_cut(preemptions: usize, make: Make) {
     explore_with(preemptions, (make, 1), move |channel, [cut, other]| {
-        let first = spawn(move || receive_or_give_back(cut, channel, gives_back));
+        let first = spawn(move || receive(cut, channel));
         let sends = spawn(move || {
             assert!(channel.try_put(&mut Some(7)).is_ok());
             channel.close();
@@ -125,16 +125,38 @@ fn one_value_and_a_cut(preemptions: usize, make: Make, gives_back: bool) {
 
 #[test]
 fn loom_a_value_is_received_once_even_if_a_receiver_is_cut() {
-    one_value_and_a_cut(1, alone, true);
-    one_value_and_a_cut(2, in_line, true);
-    one_value_and_a_cut(1, shared, true);
-    one_value_and_a_cut(1, contended, true);
+    one_value_and_a_cut(1, alone);
+    one_value_and_a_cut(1, in_line);
+    one_value_and_a_cut(1, shared);
+    one_value_and_a_cut(1, contended);
+}
+
+/// One value, and a receiver that is cut while it waits in the line.
+fn one_value_for_a_cut_receiver(gives_back: bool) {
+    explore_with(2, (in_line as Make, 1), move |channel, [cut]| {
+        let receives = spawn(move || receive_or_give_back(cut, channel, gives_back));
+        cut.interrupt();
+        assert!(channel.try_put(&mut Some(7)).is_ok());
+        let got = receives.join().unwrap();
+        assert_eq!(got.or_else(|| take(channel).ok()), Some(7), "the value is out of reach");
+    });
 }
 
 models! {
-    /// The other receiver waits for the permit to be passed on.
-    fn loom_negative_a_permit_that_is_not_passed_on() = one_value_and_a_cut(1, in_line, false),
-        fails: "deadlock";
+    fn loom_a_permit_is_passed_on() = one_value_for_a_cut_receiver(true);
+    fn loom_negative_a_permit_that_is_not_passed_on() = one_value_for_a_cut_receiver(false),
+        fails: "out of reach";
+}
+
+/// A receiver sits down while another thread serves the empty line, and then sends.
+#[test]
+fn loom_nobody_writes_over_an_open_seat() {
+    explore_with(2, (alone as Make, 1), |channel, [task]| {
+        let receives = spawn(move || receive(task, channel));
+        channel.serve::<Receivers>();
+        assert!(channel.try_put(&mut Some(7)).is_ok());
+        assert_eq!(receives.join().unwrap(), Some(7));
+    });
 }
 
 /// Two values and one place: a sender waits until the other value is received.
@@ -174,7 +196,6 @@ fn passers_by(make: Make) {
 #[test]
 fn loom_values_pass_through_a_ring() {
     passers_by(alone);
-    passers_by(in_line);
     passers_by(contended);
 }
 
