@@ -48,9 +48,7 @@ static ALLOCATOR: Refusing = Refusing;
 fn refused(times: u32) -> u64 {
     Runtime::builder().workers(1).build().unwrap().block_on(move || {
         // Records that are kept for later.
-        for _ in 0..100 {
-            spawn(|| ()).join().unwrap();
-        }
+        (0..100).for_each(|_| spawn(|| ()).join().unwrap());
         let load: Load = std::array::from_fn(|n| n as u64);
         REFUSALS.set(times);
         let task = spawn(move || load.iter().sum::<u64>());

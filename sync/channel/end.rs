@@ -16,6 +16,9 @@ pub(super) struct End {
     pub(super) other_seen: CachePadded<AtomicU64>,
     /// About the waiters of this end, for the callers of the other end.
     pub(super) waiters: CachePadded<Notice>,
+    /// The position, with STRICT set, at which a waiter was called from the seat, or 0 if it has
+    /// come. A hint.
+    pub(super) called_since: AtomicU64,
     /// Several callers use this end at once.
     contended: AtomicBool,
 }
@@ -24,7 +27,13 @@ impl End {
     pub(super) fn starting_at(start: u64) -> End {
         let word = || CachePadded::new(AtomicU64::new(start));
         let waiters = CachePadded::new(Notice::new());
-        End { word: word(), other_seen: word(), waiters, contended: AtomicBool::new(false) }
+        End {
+            word: word(),
+            other_seen: word(),
+            waiters,
+            called_since: AtomicU64::new(0),
+            contended: AtomicBool::new(false),
+        }
     }
 
     /// Returns whether `so` holds for the other end's word as last seen, or else for its present

@@ -53,13 +53,15 @@
 //!   the node: the waiter itself when it gives up; a caller that has freed something, who answers
 //!   [`LOOK`]; or the holder of the lock, who lets the node enter the line ([`Line::admit`]). The
 //!   holder of the lock closes the seat before it changes an empty line, and opens it with the next
-//!   announcement of an empty line. It never writes over an open seat.
+//!   announcement of an empty line. It never writes over an open seat. To let a node in is like an
+//!   entry: the node has looked a last time, or whoever frees something comes for the lock.
 //! * A waiter in the line is granted a permit at once. It need not serve the line when it comes.
 //!
 //! A waiter that was called from the seat tries to put or take a value like any caller. It counts
 //! as one that has left: what was freed for it stays free until somebody takes it, and whoever
 //! waits later finds it at the last look. So it has nothing to give back if it is cancelled. If it
-//! finds nothing, it enters the line.
+//! finds nothing, it enters the line at the front. Each end notes when a waiter was called from its
+//! seat, so that futures which pass that waiter on its own worker let it come.
 
 use super::word::{Told, distance};
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Wake, Wakes};
@@ -220,9 +222,7 @@ impl Line {
             return;
         }
         if let Some(node) = supply.close_seat() {
-            if self.called == 0 {
-                self.since = supply.position();
-            }
+            self.since = supply.position();
             // SAFETY: the node is pinned, and the waiter stays until it is granted, or has taken
             // the node out under the lock, which the caller has.
             self.waiting.push(unsafe { Pin::new_unchecked(&*node) }, false);
@@ -336,7 +336,10 @@ impl Line {
         self.serve(supply, wakes);
         let got = !self.is_strict(supply) && supply.set_aside();
         if !got {
-            // The failed attempt may have hidden something from other callers.
+            // The failed attempt may have hidden something from other callers, and from one that
+            // has sat down since.
+            // MUTANT(line.ask.admit): skip
+            self.admit(supply);
             self.serve(supply, wakes);
         }
         got
@@ -374,7 +377,7 @@ impl Line {
 
 /// Returns whether a node was called, and is back without a value or a place.
 pub(super) fn returns(node: &WaitNode) -> bool {
-    node.answer() == CALL
+    matches!(node.answer(), CALL | LOOK)
 }
 
 /// Since when a waiter has been passed.

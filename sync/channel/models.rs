@@ -102,6 +102,13 @@ fn contended(capacity: usize) -> Shared<usize> {
     channel
 }
 
+/// A channel with one handle at each end, and many callers at both.
+fn contended_alone(capacity: usize) -> Shared<usize> {
+    let channel = alone(capacity);
+    channel.ring.as_ref().expect("a channel with room has a ring").contend();
+    channel
+}
+
 /// One value and two waiting receivers, one of which is cut: one of them receives the value.
 fn one_value_and_a_cut(preemptions: usize, make: Make) {
     explore_with(preemptions, (make, 1), move |channel, [cut, other]| {
@@ -156,6 +163,25 @@ fn loom_nobody_writes_over_an_open_seat() {
         channel.serve::<Receivers>();
         assert!(channel.try_put(&mut Some(7)).is_ok());
         assert_eq!(receives.join().unwrap(), Some(7));
+    });
+}
+
+/// A caller that only tries asks for a permit, in vain or not, while a receiver sits down.
+#[test]
+fn loom_a_caller_that_asks_hides_nothing_from_the_seat() {
+    explore_with(2, (alone as Make, 2), |channel, [task]| {
+        let receives = spawn(move || receive(task, channel));
+        let asks = spawn(move || {
+            let got =
+                channel.with_line::<Receivers, _>(|line, supply, wakes| line.ask(supply, wakes));
+            if got {
+                assert!(channel.by_permit::<Receivers>(&mut None).is_ok());
+                assert!(channel.try_put(&mut Some(8)).is_ok());
+            }
+        });
+        assert!(channel.try_put(&mut Some(7)).is_ok());
+        assert!(receives.join().unwrap().is_some());
+        asks.join().unwrap();
     });
 }
 
@@ -270,7 +296,7 @@ fn loom_a_close_loses_no_value() {
 /// is told of the end.
 #[test]
 fn loom_a_late_sender_tells_a_waiting_receiver_of_the_end() {
-    explore_with(3, (contended, 2), |channel, [task]| {
+    explore_with(3, (contended_alone, 2), |channel, [task]| {
         let sends = spawn(move || channel.try_put(&mut Some(7)).is_ok());
         let receives = spawn(move || receive(task, channel));
         channel.close();

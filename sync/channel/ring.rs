@@ -68,6 +68,7 @@ use crate::scheduler::wait::waiters::{WaitNode, Wake};
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::time::Duration;
 use crate::shim::{Cell, load_in_total_order, spin_loop, thread};
+use crate::sync::passing::HOGS;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -355,8 +356,28 @@ impl<T> Ring<T> {
     pub(super) fn call_seated<S: Side>(&self) -> Option<Wake> {
         let waiters = self.seat::<S>();
         let node = waiters.read().seated()?;
-        // SAFETY: this call has taken the node out of its seat.
-        waiters.take(node).then(|| unsafe { WaitNode::grant_seated(node, LOOK) })
+        waiters.take(node).then(|| {
+            let (mine, other) = self.ends::<S>();
+            let since = other.word.load(Ordering::Relaxed) | STRICT;
+            mine.called_since.store(since, Ordering::Relaxed);
+            // SAFETY: this call has taken the node out of its seat.
+            unsafe { WaitNode::grant_seated(node, LOOK) }
+        })
+    }
+
+    /// Notes that a waiter which was called from the seat has come, or never will.
+    #[inline]
+    pub(super) fn came_from_seat<S: Side>(&self) {
+        self.ends::<S>().0.called_since.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns whether a waiter that was called from the seat has been passed so often that the
+    /// caller should let others of its executor run.
+    pub(super) fn is_hogged<S: Side>(&self) -> bool {
+        let (mine, other) = self.ends::<S>();
+        let since = mine.called_since.load(Ordering::Relaxed);
+        // MUTANT(ring.hogged): false
+        since != 0 && distance(since, other.word.load(Ordering::Relaxed)) >= HOGS.into()
     }
 
     pub(super) fn seat<S: Side>(&self) -> &Notice {

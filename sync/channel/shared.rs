@@ -81,13 +81,7 @@ impl<T> Shared<T> {
     ) -> R {
         let receivers = ends.receivers.len();
         match &self.ring {
-            Some(ring) => {
-                let (line, mut supply) = (S::line(ends), OfRing::<T, S>(ring, PhantomData));
-                line.admit(&mut supply);
-                let result = f(line, &mut supply);
-                line.announce(&supply);
-                result
-            }
+            Some(ring) => f(S::line(ends), &mut OfRing::<T, S>(ring, PhantomData)),
             None => f(S::line(ends), &mut OfQueue::<T, S>(queue, receivers, PhantomData)),
         }
     }
@@ -99,7 +93,12 @@ impl<T> Shared<T> {
         f: impl FnOnce(&mut Line, &mut dyn Supply, &mut Wakes) -> R,
     ) -> R {
         with_wakes(&self.state, |state, wakes| {
-            self.with_side::<S, R>(state, |line, supply| f(line, supply, wakes))
+            self.with_side::<S, R>(state, |line, supply| {
+                line.admit(supply);
+                let result = f(line, supply, wakes);
+                line.announce(supply);
+                result
+            })
         })
     }
 
@@ -259,8 +258,10 @@ impl<T> Shared<T> {
     pub(super) fn move_after<S: Side>(&self, answer: u32, cell: &mut Option<T>) -> Tried<()> {
         match answer {
             MOVED => Ok(()),
-            LOOK if self.try_once::<S>(cell).is_ok() => Ok(()),
-            LOOK => self.try_move::<S>(cell),
+            LOOK => {
+                self.came_from_seat::<S>();
+                self.try_once::<S>(cell).or_else(|_| self.try_move::<S>(cell))
+            }
             PERMIT => self.by_permit::<S>(cell),
             CALL => {
                 let tried = self.try_move::<S>(cell);
@@ -269,6 +270,10 @@ impl<T> Shared<T> {
             }
             _ => Err(Refused::Closed),
         }
+    }
+
+    fn came_from_seat<S: Side>(&self) {
+        self.ring.as_ref().into_iter().for_each(Ring::came_from_seat::<S>);
     }
 
     /// Reserves a place for a sender that has waited and got this answer.
@@ -314,7 +319,8 @@ impl<T> Shared<T> {
 
     /// Returns whether a future should let others of its executor go first.
     pub(super) fn is_hogged<S: Side>(&self) -> bool {
-        self.with_line::<S, _>(|line, supply, _| line.is_hogged(supply))
+        self.with_side::<S, _>(&mut self.state.lock(), |line, supply| line.is_hogged(supply))
+            || self.ring.as_ref().is_some_and(Ring::is_hogged::<S>)
     }
 
     /// Closes the channel and drops its values, which have no receiver any more.
@@ -458,6 +464,7 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
     fn give_back(&self, node: &WaitNode) {
         match node.answer() {
             PERMIT => self.0.shared().take_back::<S>(),
+            LOOK => self.0.shared().came_from_seat::<S>(),
             CALL => {
                 self.0.shared().with_line::<S, _>(|line, supply, wakes| line.came(supply, wakes))
             }

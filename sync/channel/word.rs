@@ -9,7 +9,8 @@
 //!   ([`WAITS`]), whether the first of them may not be passed ([`FIRST_IS_STRICT`]), how many have
 //!   been **called** (in the bits of the permits), and the position at which that number last
 //!   changed. While the line is empty, the notice is the [seat](super::line): 0 if it is free, the
-//!   address of the node in it, or [`NO_SEAT`](Told::NO_SEAT).
+//!   address of the node in it, [`BUSY`] while the holder of the lock has closed it, or
+//!   [`NO_SEAT`](Told::NO_SEAT).
 
 use crate::scheduler::wait::waiters::WaitNode;
 use crate::shim::atomic::{AtomicU64, Ordering};

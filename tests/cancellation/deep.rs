@@ -66,9 +66,7 @@ fn a_tree_of_a_million_nodes_is_cancelled_completes_and_is_released() {
                 branches.into_iter().map(|branch| branch.join()).collect::<Vec<_>>()
             }
         });
-        for _ in 0..100 {
-            is_ready.recv().unwrap();
-        }
+        (0..100).for_each(|_| is_ready.recv().unwrap());
         root.cancel("enough");
         for branch in root.join().unwrap() {
             assert!(matches!(branch, Err(JoinError::Cancelled(_))), "{branch:?}");

@@ -55,9 +55,7 @@ fn a_task_that_only_calls_checkpoint_is_named() {
         let task = spawn(move || {
             give.send(cygnet::cancel_handle()).unwrap();
             while checkpoint().is_ok() {}
-            for _ in 0..100 {
-                assert!(checkpoint().is_err());
-            }
+            (0..100).for_each(|_| assert!(checkpoint().is_err()));
             cygnet::Handle::current().metrics().unresponsive.len()
         });
         loop {

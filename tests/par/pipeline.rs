@@ -26,9 +26,7 @@ macro_rules! stage {
 fn any_stages_with_any_limit_give_the_result_of_plain_calls() {
     in_task(|_| {
         let mut random = Random(1);
-        for _ in 0..scaled_in_debug(200) {
-            any_stages(&mut random);
-        }
+        (0..scaled_in_debug(200)).for_each(|_| any_stages(&mut random));
     });
 }
 

@@ -207,9 +207,7 @@ fn a_destructor_may_use_the_channel_of_its_value() {
     }
     within(|| {
         let (to, from) = unbounded();
-        for _ in 0..3 {
-            to.send(Asks(Some(to.clone()))).unwrap();
-        }
+        (0..3).for_each(|_| to.send(Asks(Some(to.clone()))).unwrap());
         drop(from);
         assert!(to.is_empty());
     });

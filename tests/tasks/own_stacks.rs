@@ -137,9 +137,7 @@ fn ready_tasks_have_their_turn_while_another_joins_for_ever() {
 fn a_coroutine_kept_for_the_next_task_is_not_counted_as_alive() {
     with_each(|rt| {
         rt.block_on(|| {
-            for _ in 0..100 {
-                apart(USUAL, || ()).join().unwrap();
-            }
+            (0..100).for_each(|_| apart(USUAL, || ()).join().unwrap());
         });
         eventually("none is alive", || alive(rt) == 0);
     });

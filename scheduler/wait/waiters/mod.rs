@@ -6,8 +6,8 @@
 //! Each primitive has a [`WaitList`] behind a lock of its own. The lock is held for a few
 //! instructions at a time, and never together with another such lock. A [`WaitNode`] lies on the
 //! frame of the waiting call, or in the future, and does not move. From its entry into a list on,
-//! all of it is read and written under that lock alone, until the waiter has received its grant
-//! or has left. The same holds for what its `cell` points to.
+//! all of it, but for its whereabouts, is read and written under that lock alone, until the waiter
+//! has received its grant or has left. The same holds for what its `cell` points to.
 //!
 //! ```text
 //! OUT --enter--> LISTED --grant (by the granter)--> OUT --collected--
@@ -35,8 +35,8 @@
 //!
 //! # Wake-ups
 //!
-//! Under the lock, the granter copies the waiter out of the node ([`Wakes`]). It wakes the waiter
-//! when the lock is free, and does not touch the node any more.
+//! Under the lock, or with a node out of the seat, the granter copies the waiter out of the node
+//! ([`Wakes`]). It wakes the waiter when the lock is free, and does not touch the node any more.
 //!
 //! * A *future* that is polled meanwhile finds its grant, and may be dropped.
 //! * A *task* or *thread* may not leave. Its wait is one wait of one wait word
@@ -465,8 +465,8 @@ fn queue_up<W: Waitable + ?Sized>(
     Enqueue::Waits
 }
 
-/// Takes a node out of the list. Returns `false` if it has been granted. In both cases the node
-/// is OUT afterwards.
+/// Takes a node out of the list. Returns `false` if it has been granted. The caller then waits for
+/// the grant, if it has not come yet.
 pub(crate) fn leave<W: Waitable + ?Sized>(source: &W, node: Pin<&WaitNode>) -> bool {
     if source.stand_up(&node) {
         return true;

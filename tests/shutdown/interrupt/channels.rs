@@ -272,9 +272,7 @@ fn storm(rt: &cygnet::Runtime, capacity: usize, seed: u64) {
     let mut tasks: Vec<_> = (0..3).map(|_| rt.spawn(sends(sender.clone()))).collect();
     let mut threads = vec![thread::spawn(sends(sender.clone()))];
     let sending = tasks.len() + threads.len();
-    for i in 0..3 {
-        tasks.push(rt.spawn(receives(receiver.clone(), seed + i)));
-    }
+    (0..3).for_each(|i| tasks.push(rt.spawn(receives(receiver.clone(), seed + i))));
     threads.push(thread::spawn(receives(receiver.clone(), seed + 4)));
     (0..random.below(2_000)).for_each(|_| spin_loop());
     stop(&swansong);

@@ -10,9 +10,7 @@ use cygnet::shutdown::{Guard, Swansong};
 /// A root and a line of `depth` descendants.
 fn line(depth: usize) -> Vec<Swansong> {
     let mut line = vec![Swansong::new()];
-    for _ in 0..depth {
-        line.push(line.last().unwrap().child());
-    }
+    (0..depth).for_each(|_| line.push(line.last().unwrap().child()));
     line
 }
 

@@ -43,9 +43,7 @@ fn guards_are_made_cloned_and_dropped_on_different_threads() {
             for _ in 0..3 {
                 let (give, child) = (give.clone(), &child);
                 s.spawn(move || {
-                    for _ in 0..100 {
-                        give.send(child.guard()).unwrap();
-                    }
+                    (0..100).for_each(|_| give.send(child.guard()).unwrap());
                 });
             }
         });

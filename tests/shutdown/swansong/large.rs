@@ -23,9 +23,7 @@ fn with_a_small_stack(show: impl FnOnce() + Send) {
 /// A root and a line of descendants, a hundred thousand nodes in all.
 fn line() -> Vec<Swansong> {
     let mut line = vec![Swansong::new()];
-    for _ in 1..scaled_in_debug(100_000) {
-        line.push(line.last().unwrap().child());
-    }
+    (1..scaled_in_debug(100_000)).for_each(|_| line.push(line.last().unwrap().child()));
     line
 }
 
