@@ -374,6 +374,7 @@ pub(crate) fn release_run(worker: &Worker, run: RunRef) {
 
 /// As [`release_run`], together with the reference of the task's handle. The outcome has been taken
 /// or dropped.
+#[inline(always)]
 pub(crate) fn release_both<T>(worker: &Worker, run: RunRef, handle: HandleRef<T>) {
     assert!(run.task() == handle.task(), "the references are of two tasks");
     let _ = ManuallyDrop::new(handle);
