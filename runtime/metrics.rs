@@ -8,7 +8,7 @@ use crate::shim::atomic::Ordering;
 use std::fmt::{self, Write as _};
 use std::panic::Location;
 
-/// Counters of one worker since its start.
+/// Counters of one worker since its start, and what it has now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WorkerMetrics {
@@ -18,7 +18,8 @@ pub struct WorkerMetrics {
     pub in_place: u64,
     /// Tasks spawned.
     pub spawned: u64,
-    /// Times that the worker took work from another worker.
+    /// Times that the worker took work from another worker, but for members of an isolated scope
+    /// that it looked for by force.
     pub steals: u64,
     /// Waits that parked a task.
     pub parks: u64,

@@ -9,7 +9,7 @@
 //! * the task itself, from its spawn to its end (the *run* reference, which moves from queue to
 //!   worker),
 //! * its handle,
-//! * every `Unparker`,
+//! * every `Unparker` and `CancelHandle`,
 //! * every stale entry of a public queue or of a local one.
 //!
 //! **Watching.** A thread with a reference may watch a task for its end ([`Record::watch`]).

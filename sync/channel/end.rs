@@ -14,7 +14,7 @@ pub(super) struct End {
     /// The word of the other end as a caller here last saw it. Most callers need not look there
     /// again.
     pub(super) other_seen: CachePadded<AtomicU64>,
-    /// About the waiters of this end, for the callers of the other end.
+    /// About the waiters of this end, for the callers of the other end. Also their seat.
     pub(super) waiters: CachePadded<Notice>,
     /// The position, with STRICT set, at which a waiter was called from the seat, or 0 if it has
     /// come. A hint.

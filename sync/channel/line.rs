@@ -29,7 +29,7 @@
 //!
 //! The invariant: *while the line is not empty, no more is free than waiters have been called; if
 //! the line is strict, nothing is free*. Four steps may break it, and each then serves the line
-//! under the lock of the channel:
+//! under the lock of the channel, or calls who sits in the seat (see below):
 //!
 //! * Something becomes free: the caller that has freed it looks for waiters.
 //! * A called waiter comes, or is cancelled on its way.
@@ -44,24 +44,25 @@
 //!
 //! # An end with one user
 //!
-//! As long as an end has a single handle, and two waiters have never been there at once, hardly any
+//! As long as an end has a single handle, and two waiters have never met in the line, hardly any
 //! caller could pass a waiter. Two things are then cheaper:
 //!
 //! * **The seat.** At an end of a ring, a task or thread that finds the line empty waits without
 //!   the lock: it puts the address of its node into the notice, by a compare-and-swap from 0, and
-//!   then looks a last time. Whoever takes the address out again, by another compare-and-swap, has
-//!   the node: the waiter itself when it gives up; a caller that has freed something, who answers
-//!   [`LOOK`]; or the holder of the lock, who lets the node enter the line ([`Line::admit`]). The
-//!   holder of the lock closes the seat before it changes an empty line, and opens it with the next
-//!   announcement of an empty line. It never writes over an open seat. To let a node in is like an
-//!   entry: the node has looked a last time, or whoever frees something comes for the lock.
+//!   then looks a last time. Whoever takes the address out again has the node. That is the waiter
+//!   itself when it gives up, or a caller that has freed something and answers [`LOOK`], both by a
+//!   compare-and-swap to 0. Or it is the holder of the lock, who closes the seat by a swap before
+//!   it changes an empty line, and lets the node enter the line ([`Line::admit`]). The announcement
+//!   of an empty line opens the seat. Nobody else writes over a seat that is open. No wake-up is
+//!   lost: the waiter looks after it has sat down, and a caller that frees something looks at the
+//!   notice afterwards, where it finds the waiter, or a closed seat, and then comes for the lock.
 //! * A waiter in the line is granted a permit at once. It need not serve the line when it comes.
 //!
 //! A waiter that was called from the seat tries to put or take a value like any caller. It counts
 //! as one that has left: what was freed for it stays free until somebody takes it, and whoever
 //! waits later finds it at the last look. So it has nothing to give back if it is cancelled. If it
 //! finds nothing, it enters the line at the front. Each end notes when a waiter was called from its
-//! seat, so that futures which pass that waiter on its own worker let it come.
+//! seat, so that a future that goes on passing it returns `Pending` once, as above.
 
 use super::word::{Told, distance};
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Wake, Wakes};
@@ -79,7 +80,7 @@ pub(super) const CALL: u32 = 2;
 
 /// The answer that tells a waiter that its value has been moved.
 pub(super) const MOVED: u32 = 3;
-/// The answer that calls the waiter in the seat.
+/// The answer that calls the waiter in the seat, who is then not counted as called.
 pub(super) const LOOK: u32 = 4;
 
 /// Values that may pass a line while no waiter is served. In a model, more than could hide a lost
@@ -148,12 +149,12 @@ pub(super) trait Supply {
     /// Returns how many have become free so far, as a position.
     fn position(&self) -> u64;
 
-    /// Closes the seat until the next announcement, and returns the node in it.
+    /// Closes the seat until the line is announced as empty, and returns the node in it.
     fn close_seat(&mut self) -> Option<*const WaitNode> {
         None
     }
 
-    /// Publishes the state of the line to callers that come without the lock, if there are any.
+    /// Publishes the state of the line, where callers come without the lock.
     fn announce(&self, _told: Told) {}
 }
 
@@ -216,7 +217,8 @@ impl Line {
         });
     }
 
-    /// Lets the waiter in the seat enter the line. The caller announces the line afterwards.
+    /// Lets the waiter in the seat enter the line. Called before the line is changed, unless it is
+    /// known not to be empty: then the seat is closed. The caller announces the line afterwards.
     pub(super) fn admit<P: Supply + ?Sized>(&mut self, supply: &mut P) {
         if !self.waiting.is_empty() {
             return;
@@ -230,7 +232,8 @@ impl Line {
     }
 
     /// Gives a node what it asks for, or tells it of the end, and returns the answer. If there is
-    /// none, the caller pushes the node, or calls [`serve`](Line::serve).
+    /// none, the caller pushes the node, or, if the node may not wait, calls
+    /// [`serve`](Line::serve).
     pub(super) fn enter<P: Supply + ?Sized>(
         &mut self,
         supply: &mut P,

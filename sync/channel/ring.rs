@@ -32,8 +32,8 @@
 //!   stamp. A caller that comes to the slot earlier waits for the stamp. This takes as long as
 //!   moving a value does, or longer if the thread that moves it has been preempted.
 //! * The lines, STRICT and the notices are changed under the lock, which is also held to grant a
-//!   permit. The one exception is the [seat](super::line): a notice that is 0 or the address of a
-//!   node may be changed to the other by anybody.
+//!   permit to a waiter. The one exception is the [seat](super::line): a notice that is 0 or the
+//!   address of a node may be changed to the other by anybody.
 //! * Any caller may move a position while STRICT is clear. The owner of a permit may do so at any
 //!   time, and uses up the permit in the same step. Void slots are skipped, and `drain` empties the
 //!   ring, whatever STRICT says.
@@ -342,8 +342,8 @@ impl<T> Ring<T> {
         told.waits()
             && (told.seated().is_some() || {
                 let moved = load_in_total_order(&*other.word);
-                // The word of this side may have moved on since the other side saw it, so there is
-                // no more than this.
+                // An upper bound: since the other side saw the word of this side, it can only have
+                // moved on.
                 let seen = other.other_seen.load(Ordering::Relaxed);
                 is_to_be_served(told, moved, self.amount::<S>(seen, moved), || {
                     let now = other.look(mine);
@@ -358,6 +358,7 @@ impl<T> Ring<T> {
         let node = waiters.read().seated()?;
         waiters.take(node).then(|| {
             let (mine, other) = self.ends::<S>();
+            // With a flag, as 0 means that nobody is on the way.
             let since = other.word.load(Ordering::Relaxed) | STRICT;
             mine.called_since.store(since, Ordering::Relaxed);
             // SAFETY: this call has taken the node out of its seat.

@@ -2,7 +2,8 @@
 //!
 //! # Permits
 //!
-//! A waiter is called, or granted a **permit** (see [`line`](super::line)), or, without room, its
+//! A waiter is called, from the line or from its seat, or granted a **permit** (see
+//! [`line`](super::line)), or, without room, its
 //! value is moved while it waits (see [`queue`](super::queue)). A permit is not a value. A
 //! receiver's permit stands for one of the values in the channel, which is then *promised*; a
 //! sender's permit stands for one of the free places, which is then *reserved*. No other caller
@@ -109,7 +110,7 @@ impl<T> Shared<T> {
     }
 
     /// Puts a value in, if there is a place and no waiter must have it first. Empties `value` on
-    /// success. `Later` may stand for another reason.
+    /// success. `Later` may stand for any reason but `Missed`.
     #[inline(always)]
     pub(super) fn try_put(&self, value: &mut Option<T>) -> Tried<()> {
         let Some(ring) = &self.ring else {
@@ -170,7 +171,7 @@ impl<T> Shared<T> {
     }
 
     /// Takes a value out, if there is one without a permit and no waiter must have it first.
-    /// `Later` may stand for another reason.
+    /// `Later` may stand for any reason but `Missed`.
     #[inline(always)]
     pub(super) fn try_take(&self) -> Tried<T> {
         let Some(ring) = &self.ring else {
@@ -208,7 +209,8 @@ impl<T> Shared<T> {
         }
     }
 
-    /// As [`try_move`](Shared::try_move), but `Later` may stand for another reason.
+    /// As [`try_move`](Shared::try_move), but `Later` may stand for any reason but
+    /// `Missed`.
     #[inline(always)]
     fn try_once<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
         match S::SENDS {
@@ -260,6 +262,7 @@ impl<T> Shared<T> {
             MOVED => Ok(()),
             LOOK => {
                 self.came_from_seat::<S>();
+                // The second attempt, if any, also finds the reason why there is nothing.
                 self.try_once::<S>(cell).or_else(|_| self.try_move::<S>(cell))
             }
             PERMIT => self.by_permit::<S>(cell),
@@ -353,7 +356,7 @@ impl<T> Shared<T> {
         self.capacity
     }
 
-    /// Returns the places in the code where senders and receivers wait.
+    /// Returns the places in the code where senders and receivers wait. Who sits enters the line.
     pub(super) fn places(&self) -> (Vec<String>, Vec<String>) {
         (self.places_of::<Senders>(), self.places_of::<Receivers>())
     }
@@ -439,7 +442,7 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
     #[inline]
     fn sit(&self, node: &WaitNode, who: impl FnOnce() -> Who) -> bool {
         let ring = self.0.shared().ring.as_ref();
-        // Whoever was called has an answer that is not the one of a new node.
+        // A new node has the answer 0, as if it were a permit. One that was called has another.
         ring.is_some_and(|ring| {
             node.answer() == PERMIT && node.sit(who(), |node| ring.seat::<S>().sit(node))
         })

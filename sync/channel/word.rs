@@ -10,7 +10,7 @@
 //!   been **called** (in the bits of the permits), and the position at which that number last
 //!   changed. While the line is empty, the notice is the [seat](super::line): 0 if it is free, the
 //!   address of the node in it, [`BUSY`] while the holder of the lock has closed it, or
-//!   [`NO_SEAT`](Told::NO_SEAT).
+//!   [`NO_SEAT`](Told::NO_SEAT). Both flags are clear in an address, as nodes are aligned.
 
 use crate::scheduler::wait::waiters::WaitNode;
 use crate::shim::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,8 @@ pub(super) const STRICT: u64 = 1;
 pub(super) const CLOSED: u64 = 2;
 const WAITS: u64 = 1;
 const FIRST_IS_STRICT: u64 = 2;
-/// The notice while the holder of the lock has closed the seat.
+/// The notice while the holder of the lock has closed the seat. To all others the line is strict,
+/// so whoever frees something comes for the lock.
 const BUSY: u64 = WAITS | FIRST_IS_STRICT;
 pub(super) const ONE_PERMIT: u64 = 1 << 2;
 const PERMITS: u32 = 17;
@@ -59,7 +60,7 @@ impl Notice {
         Told(load_in_total_order(&self.0))
     }
 
-    /// Takes the seat for this node, if it is free.
+    /// Seats this node, if the seat is free.
     #[inline]
     pub(super) fn sit(&self, node: *const WaitNode) -> bool {
         let node = node.expose_provenance() as u64;
@@ -75,16 +76,16 @@ impl Notice {
         self.0.compare_exchange(node, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Closes the seat until the next [`write`](Notice::write), and returns the node in it.
+    /// Closes the seat until the line is written as empty, and returns the node in it.
     /// Requires the channel's lock, and an empty line.
     pub(super) fn close_seat(&self) -> Option<*const WaitNode> {
         // MUTANT(ring.seat.close): relaxed, split
         Told(self.0.swap(BUSY, Ordering::SeqCst)).seated()
     }
 
-    /// Requires the channel's lock. Opens the seat if the line is empty.
+    /// Requires the channel's lock. [`NOBODY`](Told::NOBODY) opens the seat.
     pub(super) fn write(&self, told: Told) {
-        // An open seat may have been taken. Only the holder of the lock sets and clears WAITS.
+        // Somebody may sit in an open seat. Only the holder of the lock sets and clears WAITS.
         // MUTANT(ring.notice.open): false
         if !told.waits() && self.0.load(Ordering::Relaxed) & WAITS == 0 {
             return;

@@ -96,8 +96,8 @@ impl WaitNode {
         self.whereabouts.load(Ordering::Relaxed) == LISTED
     }
 
-    /// Lets `seat` make the node known to others, who take it with
-    /// [`grant_seated`](WaitNode::grant_seated), or push it. Returns what `seat` does.
+    /// Lets `seat` show the node to others, and returns what it does. Whoever takes the node out of
+    /// the seat grants it ([`grant_seated`](WaitNode::grant_seated)), or pushes it into the list.
     #[inline]
     pub(crate) fn sit(&self, who: Who, seat: impl FnOnce(*const WaitNode) -> bool) -> bool {
         self.set_who(who);

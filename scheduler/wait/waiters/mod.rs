@@ -31,11 +31,12 @@
 //! its address out of the word. That is the waiter, which leaves; or a granter, which answers and
 //! wakes it; or the holder of the lock, which pushes it into the list. If a waiter finds its
 //! address gone, it takes the lock, and so waits for a push that is under way. Then the node is in
-//! the list or granted, as above. A future never sits: its waker may be replaced at each poll.
+//! the list, or somebody is granting it or has done so. A future never sits: its waker may be
+//! replaced at each poll.
 //!
 //! # Wake-ups
 //!
-//! Under the lock, or with a node out of the seat, the granter copies the waiter out of the node
+//! Under the lock, or with a node out of the seat, the granter moves the waiter out of the node
 //! ([`Wakes`]). It wakes the waiter when the lock is free, and does not touch the node any more.
 //!
 //! * A *future* that is polled meanwhile finds its grant, and may be dropped.
@@ -267,7 +268,7 @@ pub(crate) enum WaitMode {
 pub(crate) enum Enqueue {
     /// The node need not wait. This is the answer.
     Answer(u32),
-    /// The node is in the list.
+    /// The node is in the list, or in the seat.
     Waits,
     /// The node was in the list, and has been granted what it asked for. There will be no
     /// wake-up.
@@ -286,16 +287,16 @@ fn enter_as_task<W: Waitable + ?Sized>(
     worker: &Worker,
     task: TaskRef<'_>,
 ) -> Result<u32, Interruption> {
-    // SAFETY: this call returns only after the grant, or when the node has left the list without
-    // one.
+    // SAFETY: this call returns only after the grant, or when the node has left the list, or the
+    // seat, without one.
     let who = || Who::Task(unsafe { WaiterRef::new(task) });
     let unwinding = crate::shim::panicking();
     let (until, blocks) = match mode {
         WaitMode::Until(until) => (until, false),
         WaitMode::Blocking(until) => (until, unwinding),
         WaitMode::Structured => {
-            // A structured wait ends only with the grant, which takes the node out of the list
-            // before this frame goes.
+            // A structured wait ends only with the grant, which takes the node out of the list, or
+            // of the seat, before this frame goes.
             return Ok(match queue(source, node, who, true, queued) {
                 Enqueue::Answer(answer) => answer,
                 entry => {
@@ -465,8 +466,8 @@ fn queue_up<W: Waitable + ?Sized>(
     Enqueue::Waits
 }
 
-/// Takes a node out of the list. Returns `false` if it has been granted. The caller then waits for
-/// the grant, if it has not come yet.
+/// Takes a node out of the list, or of the seat. Returns `false` if it has been granted. The caller
+/// then waits for the grant, if it has not come yet.
 pub(crate) fn leave<W: Waitable + ?Sized>(source: &W, node: Pin<&WaitNode>) -> bool {
     if source.stand_up(&node) {
         return true;
