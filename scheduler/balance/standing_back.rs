@@ -9,7 +9,7 @@ pub(super) const SLACK: u32 = 32;
 
 /// The state that a worker keeps for standing back.
 #[derive(Default)]
-pub(crate) struct Spread {
+pub(crate) struct StandingBack {
     /// The number of coroutines up to which nothing is compared.
     pub(super) allowed: Cell<u32>,
     /// The imbalance to tolerate the next time.
@@ -32,9 +32,13 @@ pub(super) enum Excess {
     Class(Class),
 }
 
-impl Spread {
-    pub(crate) fn new() -> Spread {
-        Spread { allowed: Cell::new(SLACK), step: Cell::new(SLACK), ..Spread::default() }
+impl StandingBack {
+    pub(crate) fn new() -> StandingBack {
+        StandingBack {
+            allowed: Cell::new(SLACK),
+            step: Cell::new(SLACK),
+            ..StandingBack::default()
+        }
     }
 
     /// Notes that the worker should stand back from a class.

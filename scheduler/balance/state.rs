@@ -1,13 +1,13 @@
 //! The state that a worker keeps for the sake of balance.
 
 use crate::scheduler::balance::habits::Accounts;
-use crate::scheduler::balance::standing_back::Spread;
+use crate::scheduler::balance::standing_back::StandingBack;
 use crate::shim::time::Duration;
 use std::cell::Cell;
 
 /// See the module's documentation.
 pub(crate) struct Balance {
-    pub(crate) standing_back: Spread,
+    pub(crate) standing_back: StandingBack,
     pub(crate) accounts: Accounts,
     /// Other workers have invited this one to take offered tasks.
     pub(crate) invited: Cell<bool>,
@@ -29,7 +29,7 @@ pub(crate) struct Balance {
 impl Balance {
     pub(crate) fn new() -> Balance {
         Balance {
-            standing_back: Spread::new(),
+            standing_back: StandingBack::new(),
             accounts: Accounts::new(),
             invited: Cell::new(false),
             took_offered: Cell::new(false),
