@@ -96,16 +96,17 @@ fn is_named(mutant: &Mutant, name: &str) -> bool {
 fn run(options: &Options) -> Result<bool, String> {
     let tree = options.work.join("tree");
     let mutants = tree::copy(&options.checkout, &tree)?;
+    let table = std::fs::read_to_string(options.checkout.join("ci/mutate/checkers.txt"))
+        .map_err(|e| format!("checkers.txt: {e}"))?;
+    let table = checkers::parse(&table)?;
+    checkers::see_that_all_are_used(&table, &mutants)?;
     if options.list {
+        mutants.iter().try_for_each(|m| checkers::of(&table, &m.name).map(|_| ()))?;
         mutants.iter().for_each(|m| println!("{:44} {}:{}: {}", m.name, m.file, m.line, m.code));
         println!("{} mutants", mutants.len());
         return Ok(true);
     }
     let numbers = chosen(&mutants, options)?;
-    let table = std::fs::read_to_string(options.checkout.join("ci/mutate/checkers.txt"))
-        .map_err(|e| format!("checkers.txt: {e}"))?;
-    let table = checkers::parse(&table)?;
-    checkers::see_that_all_are_used(&table, &mutants)?;
     let asked: Vec<_> = numbers
         .iter()
         .map(|n| Ok((*n, checkers::of(&table, &mutants[n - 1].name)?)))
