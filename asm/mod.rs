@@ -91,9 +91,8 @@ pub(crate) unsafe fn switch(save: *mut *mut u8, to: *mut u8, message: usize) -> 
             inlateout("rsi") to => _,
             clobber_abi("C"),
         );
-        // This routine saves x19 to x29, and no vector register: d8 to d15, whose low halves a C
-        // function would keep, are declared clobbered with the rest, so that the compiler saves
-        // them if necessary.
+        // This routine saves x19 to x29, and no vector register. A C function would keep d8 to d15.
+        // Here they are declared clobbered, so that the compiler saves them if necessary.
         #[cfg(target_arch = "aarch64")]
         asm!(
             "adr x30, 2f",

@@ -29,7 +29,7 @@
 //!
 //! The invariant: *while the line is not empty, no more is free than waiters have been called; if
 //! the line is strict, nothing is free*. Four steps may break it, and each then serves the line
-//! under the lock of the channel, or calls who sits in the seat (see below):
+//! under the lock of the channel, or calls the waiter in the seat (see below):
 //!
 //! * Something becomes free: the caller that has freed it looks for waiters.
 //! * A called waiter comes, or is cancelled on its way.

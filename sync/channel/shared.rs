@@ -356,7 +356,8 @@ impl<T> Shared<T> {
         self.capacity
     }
 
-    /// Returns the places in the code where senders and receivers wait. Who sits enters the line.
+    /// Returns the places in the code where senders and receivers wait. A waiter in a seat
+    /// enters the line.
     pub(super) fn places(&self) -> (Vec<String>, Vec<String>) {
         (self.places_of::<Senders>(), self.places_of::<Receivers>())
     }

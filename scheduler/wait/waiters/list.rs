@@ -124,7 +124,7 @@ impl WaitNode {
     /// The node was in a seat, and the caller alone has taken it out.
     #[inline]
     pub(crate) unsafe fn grant_seated(node: *const WaitNode, answer: u32) -> Wake {
-        // SAFETY: the waiter stays until the wake has been delivered.
+        // SAFETY: the node is alive, as its waiter stays until the wake has been delivered.
         unsafe { &*node }.grant(answer)
     }
 
