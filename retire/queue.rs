@@ -113,7 +113,7 @@ impl RetireQueue {
     pub(crate) unsafe fn retire(this: NonNull<RetireQueue>, chunk: Chunk) {
         // SAFETY: the queue lives until every record in its custody has been counted back. This
         // record is counted back by the push, by an overflow count that the owner still takes, or
-        // by `settle`. Each of these is the last use of the queue here.
+        // by `count_back`. Each of these is the last use of the queue here.
         let queue = unsafe { this.as_ref() };
         if queue.backlog.fetch_add(1, Ordering::Relaxed) >= BOUND {
             queue.backlog.fetch_sub(1, Ordering::Relaxed);
@@ -124,7 +124,7 @@ impl RetireQueue {
             }
             // SAFETY: the record was in this queue's custody. The owner took the overflow count
             // before this record was added to it, so the record is not counted back yet.
-            unsafe { Self::settle(this) };
+            unsafe { Self::count_back(this) };
             return;
         }
         let node = chunk.memory.cast::<Dead>();
@@ -135,7 +135,7 @@ impl RetireQueue {
                 record_pool::free(chunk);
                 // SAFETY: the record was in this queue's custody. It is not in the list that the
                 // owner took, so it is not counted back yet.
-                unsafe { Self::settle(this) };
+                unsafe { Self::count_back(this) };
                 return;
             }
             // SAFETY: nothing uses the memory, and by contract it is large enough for a node.
@@ -158,10 +158,10 @@ impl RetireQueue {
     /// # Safety
     /// The record was in the custody of `this`, the owner has closed the queue or is closing it,
     /// and the record has not been counted back.
-    unsafe fn settle(this: NonNull<RetireQueue>) {
+    unsafe fn count_back(this: NonNull<RetireQueue>) {
         // SAFETY: the queue lives until every record in its custody has been counted back, and this
         // one is only counted by the subtraction.
-        // MUTANT(retire.settle): acquire, release, split
+        // MUTANT(retire.count_back): acquire, release, split
         let before = unsafe { this.as_ref() }.leftover.fetch_sub(1, Ordering::AcqRel);
         if before == 1 {
             // SAFETY: the count is zero, so every record has come back and the owner has closed: no

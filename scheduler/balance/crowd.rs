@@ -75,7 +75,7 @@ impl Worker {
         fiber.observation.set(Observation::Ignored);
         if shared.workers() > 1 && !task.traits.migratable {
             let class = shared.habits.class_of(task);
-            if !shared.habits.is_settled(class) || self.balance.accounts.is_sample() {
+            if !shared.habits.is_learnt(class) || self.balance.accounts.is_sample() {
                 self.observe_since(fiber, task, class, Some(now()));
             }
         }
@@ -155,7 +155,7 @@ impl Worker {
                 fiber.observation.set(Observation::Task(observed));
             }
             // A task that a loop has started, or that was called on the stack of another.
-            before if !shared.habits.is_settled(class) => {
+            before if !shared.habits.is_learnt(class) => {
                 if let Observation::Task(other) = before {
                     self.count(Class(other.class), -1);
                 }

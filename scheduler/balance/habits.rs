@@ -75,7 +75,7 @@ struct Habit {
 
 /// A bit of the word: nothing more is to be learnt about the class, and its tasks are not to be
 /// spread.
-const SETTLED: u32 = 1 << 31;
+const LEARNT: u32 = 1 << 31;
 
 impl Habit {
     fn of(word: u32) -> Habit {
@@ -84,9 +84,9 @@ impl Habit {
     }
 
     fn word(self) -> u32 {
-        let settled = if self.life > 0 && !self.spreads() { SETTLED } else { 0 };
+        let learnt = if self.life > 0 && !self.spreads() { LEARNT } else { 0 };
         let (unlike, calm) = (u32::from(self.unlike) << 4, u32::from(self.calm) << 16);
-        settled | u32::from(self.hasty) | unlike | calm | u32::from(self.life) << 8
+        learnt | u32::from(self.hasty) | unlike | calm | u32::from(self.life) << 8
     }
 
     /// Whether the tasks should be spread before they have computed anything.
@@ -189,8 +189,8 @@ impl Habits {
 
     /// Whether nothing is to be learnt about this class, save now and then.
     #[inline]
-    pub(crate) fn is_settled(&self, class: Class) -> bool {
-        self.slots[usize::from(class.0)].habit.load(Ordering::Relaxed) & SETTLED != 0
+    pub(crate) fn is_learnt(&self, class: Class) -> bool {
+        self.slots[usize::from(class.0)].habit.load(Ordering::Relaxed) & LEARNT != 0
     }
 
     /// Learns that a task has waited for the first time, `after` this time since its start. Returns
@@ -229,7 +229,7 @@ impl Habits {
 
 /// The part of this knowledge that each worker has for itself.
 pub(crate) struct Accounts {
-    /// The number of tasks of settled classes that may still be begun without being observed.
+    /// The number of tasks of learnt classes that may still be begun without being observed.
     unobserved: Cell<u8>,
     tolerances: [Cell<Tolerance>; CLASSES],
 }
@@ -255,7 +255,7 @@ impl Accounts {
         }
     }
 
-    /// Whether the task of a settled class that is begun now is to be observed all the same.
+    /// Whether the task of a learnt class that is begun now is to be observed all the same.
     #[inline]
     pub(crate) fn is_sample(&self) -> bool {
         let left = self.unobserved.get();
@@ -326,16 +326,16 @@ mod tests {
     fn tasks_that_wait_at_once_are_spread_until_known_to_live_short() {
         let habits = Habits::new();
         let class = class_at(&habits, here());
-        assert!(!habits.spreads(class) && !habits.is_settled(class) && !habits.any_spreads());
+        assert!(!habits.spreads(class) && !habits.is_learnt(class) && !habits.any_spreads());
         assert!(!habits.learn_wait(class, MS));
         assert!(!habits.spreads(class));
         assert!(habits.learn_wait(class, US));
         assert!(habits.spreads(class) && habits.any_spreads());
         ends(&habits, class, true, 100 * US, 1);
-        assert!(!habits.spreads(class) && habits.is_settled(class));
+        assert!(!habits.spreads(class) && habits.is_learnt(class));
         // The next tasks live longer and longer.
         (0..4).for_each(|_| ends(&habits, class, true, 100 * MS, 1));
-        assert!(habits.spreads(class) && !habits.is_settled(class));
+        assert!(habits.spreads(class) && !habits.is_learnt(class));
     }
 
     #[test]
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_sixteen_tasks_of_a_settled_class_is_observed() {
+    fn one_of_sixteen_tasks_of_a_learnt_class_is_observed() {
         let accounts = Accounts::new();
         let samples: Vec<_> = (0..64).filter(|_| accounts.is_sample()).collect();
         assert_eq!(samples, [0, 16, 32, 48]);

@@ -131,7 +131,7 @@ pub(crate) fn cancel(task: &Record, cause: Option<Arc<Cause>>) {
     if task.phase() == Phase::Finished {
         return;
     }
-    // The task may still end at this moment. Then its handle sees the mark, or has settled before
+    // The task may still end at this moment. Then its handle sees the mark, or has decided before
     // that the task was not cancelled.
     cancel_node(&task.node, cause);
 }

@@ -275,7 +275,7 @@ pub(crate) unsafe fn hang_on(node: &Node, body: Box<dyn Body>) -> Hung {
         Ok(hanging) => Hung { hook: Some(Arc::clone(&hanging.hook)), hanging: Some(hanging) },
         Err((hook, cause)) => {
             let recorded = || node.cold()?.cause.get().cloned();
-            let ended = || node.word().settle().then(|| recorded().unwrap_or_else(Cause::unknown));
+            let ended = || node.word().decide().then(|| recorded().unwrap_or_else(Cause::unknown));
             hook.run_at_once(cause.or_else(ended));
             Hung { hook: Some(hook), hanging: None }
         }
@@ -292,8 +292,8 @@ pub(in crate::scheduler) fn cause_seen(task: &Record) -> std::sync::Arc<Cause> {
 pub(crate) fn unhook_watchers(task: &Record) {
     let cold = task.cold().expect("watching a task allocates its cold data");
     take_out(cold, || {
-        // MUTANT(hook.settle): with task.node.verdict() == Verdict::Cancelled
-        let cancelled = task.node.word().settle();
+        // MUTANT(hook.decide): with task.node.verdict() == Verdict::Cancelled
+        let cancelled = task.node.word().decide();
         cancelled.then(|| cause_seen(task))
     });
     // A watcher may have linked the task after the task's end had looked.
@@ -310,10 +310,10 @@ pub(crate) fn unhook_all(node: LiveNode<'_>, cold: &ColdData) {
     take_out(cold, || {
         // A handle to a task finds the node without the lock, and may cancel it at any time: from
         // here on such a cancel is ignored.
-        // MUTANT(hook.settle.linked): with false
-        let settles = node.kind == NodeKind::Task;
+        // MUTANT(hook.decide.linked): with false
+        let decides = node.kind == NodeKind::Task;
         let cancelled =
-            if settles { node.word().settle() } else { node.verdict() == Verdict::Cancelled };
+            if decides { node.word().decide() } else { node.verdict() == Verdict::Cancelled };
         cancelled.then(|| cause_of(node))
     });
 }

@@ -19,7 +19,7 @@
 //!
 //! **A cancel may come too late**: its caller saw the task running, and marks the node after the
 //! task has ended. Completion does not pay for this. The first query after completion decides
-//! whether the task counts as cancelled (`TreeWord::settle`): a mark that is there counts, and a
+//! whether the task counts as cancelled (`TreeWord::decide`): a mark that is there counts, and a
 //! later one is ignored. The end of a scope takes its node out of the reach of handles, under the
 //! lock of the scope's list.
 

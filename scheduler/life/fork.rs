@@ -217,7 +217,7 @@ fn finish(fork: NonNull<Fork>) {
     // `call_second` may have popped the fork already. A second pop stores the same value again.
     // SAFETY: the fork was pushed, and the joins in the first half are over.
     let private =
-        unsafe { worker.remote.forks.pop(fork_ref) || worker.remote.forks.settle(fork_ref) };
+        unsafe { worker.remote.forks.pop(fork_ref) || worker.remote.forks.resolve(fork_ref) };
     let public = (!private).then(|| {
         // SAFETY: written under the lock of the fork list, which the owner has had since.
         let public = unsafe { fork_ref.public() };

@@ -107,7 +107,7 @@ impl<const N: usize> Yard<N> {
     fn end_join_in(&self, forks: &ForkList<Fork>, fork: usize) -> bool {
         let frame = self.frame(fork);
         // SAFETY: this is the newest fork.
-        let ours = unsafe { forks.pop(frame) || forks.settle(frame) };
+        let ours = unsafe { forks.pop(frame) || forks.resolve(frame) };
         assert_ne!(ours, frame.public.get(), "a fork is run by no thread, or by two");
         assert_eq!(frame.body.replace(0), if ours { 1 } else { 2 });
         ours

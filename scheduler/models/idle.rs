@@ -63,8 +63,8 @@ impl<const N: usize> Pool<N> {
         }
     }
 
-    /// Like `Searcher::settle_count`.
-    fn settle_count(&self, counted: &mut bool, look_again: bool) {
+    /// Like `Searcher::leave_searchers`.
+    fn leave_searchers(&self, counted: &mut bool, look_again: bool) {
         if std::mem::replace(counted, false) {
             self.dormitory.idle.stop_searching();
             if look_again && !self.is_empty() {
@@ -82,7 +82,7 @@ impl<const N: usize> Pool<N> {
             if counted || idle.start_searching(N) {
                 counted = true;
                 let found = self.steal();
-                self.settle_count(&mut counted, look_again);
+                self.leave_searchers(&mut counted, look_again);
                 if found {
                     run();
                     continue;
@@ -95,7 +95,7 @@ impl<const N: usize> Pool<N> {
             let roused = idle.rest(&self.dormitory, me, rest, || self.look());
             counted |= roused == Roused::ToSearch;
         }
-        self.settle_count(&mut counted, look_again);
+        self.leave_searchers(&mut counted, look_again);
     }
 
     /// Works like `work`, but searches only when woken to search.
@@ -105,7 +105,7 @@ impl<const N: usize> Pool<N> {
         loop {
             let roused = idle.rest(&self.dormitory, me, Rest::Sleep, || self.look());
             let found = self.steal();
-            self.settle_count(&mut (roused == Roused::ToSearch), look_again);
+            self.leave_searchers(&mut (roused == Roused::ToSearch), look_again);
             if found {
                 run();
             }
@@ -122,7 +122,7 @@ impl<const N: usize> Pool<N> {
         while !found {
             let roused = self.dormitory.idle.rest(&self.dormitory, 0, rest, &look);
             found = take();
-            self.settle_count(&mut (roused == Roused::ToSearch), true);
+            self.leave_searchers(&mut (roused == Roused::ToSearch), true);
             rest = Rest::Sleep;
         }
     }
@@ -223,7 +223,7 @@ fn loom_a_worker_may_be_woken_for_two_reasons() {
             if counted || idle.start_searching(2) {
                 counted = true;
                 stolen |= pool.steal();
-                pool.settle_count(&mut counted, true);
+                pool.leave_searchers(&mut counted, true);
             } else {
                 yield_now();
             }
@@ -232,7 +232,7 @@ fn loom_a_worker_may_be_woken_for_two_reasons() {
                 counted |= idle.rest(&pool.dormitory, 0, Rest::Sleep, look) == Roused::ToSearch;
             }
         }
-        pool.settle_count(&mut counted, true);
+        pool.leave_searchers(&mut counted, true);
         producer.join().unwrap();
         sender.join().unwrap();
         Pool::end(pool);

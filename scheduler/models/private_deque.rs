@@ -423,7 +423,7 @@ fn leave_and_push(barrier: bool) {
     let yard = Yard::<2>::new();
     assert!(yard.dormitory.idle.start_searching(2), "another worker is counted as searching");
     let searcher = spawn(move || {
-        // Like `Searcher::settle_count`.
+        // Like `Searcher::leave_searchers`.
         let idle = &yard.dormitory.idle;
         idle.stop_searching();
         if idle.resting() == 0 {

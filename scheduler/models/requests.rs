@@ -146,7 +146,7 @@ impl<const TASKS: usize> Yard<TASKS> {
     fn end_join(&self, fork: usize) -> bool {
         let fork = &self.frames[1 - fork];
         // SAFETY: this is the newest fork.
-        unsafe { self.forks.pop(fork) || self.forks.settle(fork) }
+        unsafe { self.forks.pop(fork) || self.forks.resolve(fork) }
     }
 
     /// Like `Searcher::take_by_force`.
@@ -168,7 +168,7 @@ impl<const TASKS: usize> Yard<TASKS> {
         self.dormitory.sleep_until(look, take);
     }
 
-    /// Like `Searcher::leave_search`, on the owner itself if `own`, else on another worker.
+    /// Like `Searcher::leave_searchers`, on the owner itself if `own`, else on another worker.
     fn stop_searching(&self, own: bool, but: But) {
         let idle = &self.dormitory.idle;
         idle.stop_searching();

@@ -246,7 +246,7 @@ impl<F: Forked> ForkList<F> {
     /// Adds a fork. Returns `true` if the owner must serve requests.
     ///
     /// # Safety
-    /// For the owner. A fork stays where it is until [`ForkList::pop`] or [`ForkList::settle`] has
+    /// For the owner. A fork stays where it is until [`ForkList::pop`] or [`ForkList::resolve`] has
     /// returned for it; the newest fork is popped first. A fork that is public stays where it is
     /// until its user no longer needs it.
     #[inline(always)]
@@ -265,11 +265,11 @@ impl<F: Forked> ForkList<F> {
     }
 
     /// Takes the newest fork off. Returns `false` if the fork may be public: the owner then calls
-    /// [`ForkList::settle`].
+    /// [`ForkList::resolve`].
     ///
     /// # Safety
     /// For the owner. The fork has been pushed, and all newer forks have ended. The same holds for
-    /// `settle`.
+    /// `resolve`.
     #[inline(always)]
     pub(crate) unsafe fn pop(&self, fork: &F) -> bool {
         // SAFETY: by contract the fork has been pushed.
@@ -289,7 +289,7 @@ impl<F: Forked> ForkList<F> {
     ///
     /// # Safety
     /// The contract of [`ForkList::pop`].
-    pub(crate) unsafe fn settle(&self, fork: &F) -> bool {
+    pub(crate) unsafe fn resolve(&self, fork: &F) -> bool {
         let _lock = self.guarded.lock.lock();
         let head = self.head();
         if head != NonNull::from(fork.link()) {

@@ -192,7 +192,7 @@ impl PrivateDeque {
             // MUTANT(private_deque.pop.fence): skip
             self.fence();
             // MUTANT(private_deque.pop.look): false
-            if self.head.load(Ordering::Relaxed) > last && !self.settle(last) {
+            if self.head.load(Ordering::Relaxed) > last && !self.resolve(last) {
                 return None;
             }
             // SAFETY: the item has been taken out, and is ours.
@@ -208,10 +208,10 @@ impl PrivateDeque {
     /// thief's or was never there.
     #[cold]
     #[inline(never)]
-    fn settle(&self, last: usize) -> bool {
+    fn resolve(&self, last: usize) -> bool {
         let _lock = self.lock.lock();
         let head = self.head.load(Ordering::Relaxed);
-        // MUTANT(private_deque.settle.look): false
+        // MUTANT(private_deque.resolve.look): false
         if head > last {
             self.owned.tail.store(head, Ordering::Relaxed);
             return false;
@@ -237,7 +237,7 @@ impl PrivateDeque {
         // MUTANT(private_deque.newest.fence): skip
         self.fence();
         // MUTANT(private_deque.newest.look): true
-        let ours = self.head.load(Ordering::Relaxed) <= last || self.settle(last);
+        let ours = self.head.load(Ordering::Relaxed) <= last || self.resolve(last);
         // SAFETY: the task has been taken out, and is ours.
         ours.then(|| unsafe { RunRef::new(task.pointer()) })
     }
@@ -269,22 +269,22 @@ impl PrivateDeque {
             // MUTANT(private_deque.take.fence): skip
             self.fence();
             // MUTANT(private_deque.take.look): true
-            return self.head.load(Ordering::Relaxed) <= index || self.settle(index);
+            return self.head.load(Ordering::Relaxed) <= index || self.resolve(index);
         }
         self.slot(index).store(ptr::null_mut(), Ordering::Relaxed);
         // MUTANT(private_deque.middle.fence): skip
         self.fence();
         // MUTANT(private_deque.middle.look): true
-        self.head.load(Ordering::Relaxed) <= index || self.settle_cleared(place, index)
+        self.head.load(Ordering::Relaxed) <= index || self.resolve_cleared(place, index)
     }
 
     /// Decides a conflict: the owner has cleared the slot of the item with this place, and met a
     /// thief. Returns `true` if the thief found the slot empty, so that the item is the owner's.
     #[cold]
     #[inline(never)]
-    fn settle_cleared(&self, place: &AtomicUsize, index: usize) -> bool {
+    fn resolve_cleared(&self, place: &AtomicUsize, index: usize) -> bool {
         let _lock = self.lock.lock();
-        // MUTANT(private_deque.middle.settle): true
+        // MUTANT(private_deque.middle.resolve): true
         place.load(Ordering::Relaxed) == index
     }
 

@@ -116,17 +116,17 @@ impl Searcher {
     fn find_or_sleep(&mut self, worker: &Worker, time: Instant) {
         worker.fire_overdue(|| ());
         if worker.isolations.any() {
-            self.settle_count(worker);
+            self.leave_searchers(worker);
             if !worker.shared().pressure.load(Ordering::Relaxed) {
                 self.counted |= worker.search_member() == Some(Roused::ToSearch);
             } else if !worker.find_member_under_pressure() {
                 self.starve(worker);
             }
-            self.settle_count(worker);
+            self.leave_searchers(worker);
             return;
         }
         if worker.memory.exhausted.get() {
-            self.settle_count(worker);
+            self.leave_searchers(worker);
             if exhaustion::relieve(worker, self.famine) {
                 self.famine = Duration::ZERO;
                 return;
@@ -134,7 +134,7 @@ impl Searcher {
             self.starve(worker);
             // Woken to search or not, this worker leaves the count: it is the others that have
             // stacks.
-            self.settle_count(worker);
+            self.leave_searchers(worker);
             return;
         }
         self.judge_loot(worker, time);
@@ -144,13 +144,13 @@ impl Searcher {
         if self.nap.is_zero() && self.search(worker) {
             return;
         }
-        self.settle_count(worker);
+        self.leave_searchers(worker);
         self.rest(worker);
         // Woken to search: do that now. A worker that ran anything while counted as a searcher
         // would keep every other worker asleep.
         if self.counted {
             self.search(worker);
-            self.settle_count(worker);
+            self.leave_searchers(worker);
         }
     }
 
@@ -250,19 +250,19 @@ impl Searcher {
                 || worker.queues.has_dedicated()
                 || !worker.remote.private.is_empty()
                 || !worker.queues.local.borrow().is_empty();
-            self.leave_search(worker, usize::from(!before));
+            self.leave_searchers_for(worker, usize::from(!before));
         }
         found
     }
 
     /// Leaves the searchers, if counted, and wakes a worker if work is left.
-    fn settle_count(&mut self, worker: &Worker) {
-        self.leave_search(worker, 0);
+    fn leave_searchers(&mut self, worker: &Worker) {
+        self.leave_searchers_for(worker, 0);
     }
 
-    /// As `settle_count`. `next` is the number of tasks in the injector or the worker's own deque
-    /// that this worker takes next: `Worker::run_until_idle` makes sure that it does.
-    fn leave_search(&mut self, worker: &Worker, next: usize) {
+    /// As `leave_searchers`. `next` is the number of tasks in the injector or in the worker's own
+    /// deque that this worker takes next: `Worker::run_until_idle` makes sure that it does.
+    fn leave_searchers_for(&mut self, worker: &Worker, next: usize) {
         if !std::mem::replace(&mut self.counted, false) {
             return;
         }
@@ -475,12 +475,12 @@ impl Searcher {
         worker.remote.timers.end_rest();
         // Whether woken to search or not, leave the count first: foreign code may be called, and
         // while a counted worker runs it no other worker is woken.
-        worker.fire_overdue(|| self.settle_count(worker));
+        worker.fire_overdue(|| self.leave_searchers(worker));
         if let Rest::Nap(time) = rest {
             // One more look; short loot makes the next nap longer.
             self.nap = Duration::ZERO;
             let found = self.search(worker);
-            self.settle_count(worker);
+            self.leave_searchers(worker);
             self.nap = if found && worker.loot.get().is_none() { Duration::ZERO } else { time };
             if !found {
                 self.nap_longer(worker);

@@ -174,7 +174,7 @@ fn set_while_its_worker_lies_down(looks: bool) {
         if house.fired() {
             break;
         }
-        let up_at = timers.settle();
+        let up_at = timers.update_next();
         if up_at < Tick::NEVER {
             continue; // it rests until then
         }
@@ -241,7 +241,7 @@ fn see_to_others(house: Stage<House<2>>) {
         }
         let look = || house.watch.misses(unattended(), Tick::NEVER);
         house.dormitory.idle.rest(&house.dormitory, 1, Rest::Sleep, look);
-        // As `Searcher::settle_count` does for a worker that was woken to search.
+        // As `Searcher::leave_searchers` does for a worker that was woken to search.
         if house.dormitory.idle.anyone_searching() {
             house.dormitory.idle.stop_searching();
         }

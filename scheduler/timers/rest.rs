@@ -56,7 +56,7 @@ impl Worker {
     /// that of another worker.
     pub(crate) fn plan_rest(&self, rest: Rest) -> Rest {
         let timers = &self.remote.timers;
-        let own = if timers.next() < Tick(NEVER) { timers.settle() } else { Tick(NEVER) };
+        let own = if timers.next() < Tick(NEVER) { timers.update_next() } else { Tick(NEVER) };
         let index = self.remote.index;
         let elsewhere = self.first_unattended();
         let watches = elsewhere < Tick(NEVER) && self.shared().watch.begin(index, elsewhere);

@@ -169,7 +169,7 @@ impl Timers {
     }
 
     /// Brings `next` up to date, and returns it.
-    pub(super) fn settle(&self) -> Tick {
+    pub(super) fn update_next(&self) -> Tick {
         let wheel = self.wheel.lock();
         let next = wheel.next().unwrap_or(NEVER);
         self.next.store(next, Ordering::Relaxed);

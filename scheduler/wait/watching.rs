@@ -38,11 +38,11 @@ pub(crate) fn is_cancelled_or_was(task: &Record) -> bool {
 #[inline]
 pub(crate) fn is_marked_or_was(task: &Record) -> bool {
     let marked = task.node.word().is_marked();
-    // The mark is read before the phase. If another thread has settled the answer and a mark came
-    // after that, a reader of the mark also finds the task finished, and returns the settled
+    // The mark is read before the phase. If another thread has decided the answer and a mark came
+    // after that, a reader of the mark also finds the task finished, and returns the decided
     // answer.
     // MUTANT(cancel.was): false
-    if task.phase() == Phase::Finished { task.node.word().settle() } else { marked }
+    if task.phase() == Phase::Finished { task.node.word().decide() } else { marked }
 }
 
 /// [Watches](Record::watch) a task and links it, so that a cancel of an ancestor reaches it
@@ -85,7 +85,7 @@ pub(crate) fn watch_task(task: &Record, body: Box<dyn Body>) -> Watching {
     } else {
         Err((hook, None))
     };
-    Watching::of(hung, || task.node.word().settle().then(|| cause_seen(task)))
+    Watching::of(hung, || task.node.word().decide().then(|| cause_seen(task)))
 }
 
 /// Hangs a hook on a scope that may have ended. Its list

@@ -35,7 +35,7 @@
 //! node. A node is cancelled *in effect* if CANCELLED is set and IGNORED is not.
 //!
 //! A handle may ask whether a task was cancelled that has ended. The first such query sets IGNORED
-//! if CANCELLED is not set ([`TreeWord::settle`]), so the answer stays the same.
+//! if CANCELLED is not set ([`TreeWord::decide`]), so the answer stays the same.
 //!
 //! Every walk finds a node that is **linked** to its parent, so the word of a linked node is
 //! complete. For another node the parent is asked too, unless the node ignores cancellation
@@ -216,10 +216,10 @@ impl TreeWord {
     /// Decides whether a node that has ended was cancelled, and returns the decision. The first
     /// call decides, and all later calls agree. A later cancel, by a caller that has not seen the
     /// end, has no effect: the node ignores it.
-    pub(crate) fn settle(&self) -> bool {
-        let settle = |word: u32| (word & (CANCELLED | IGNORED) == 0).then_some(word | IGNORED);
-        // MUTANT(tree.settle): split
-        match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, settle) {
+    pub(crate) fn decide(&self) -> bool {
+        let decide = |word: u32| (word & (CANCELLED | IGNORED) == 0).then_some(word | IGNORED);
+        // MUTANT(tree.decide): split
+        match self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, decide) {
             Ok(_) => false,
             Err(word) => word & (CANCELLED | IGNORED) == CANCELLED,
         }
