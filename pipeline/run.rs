@@ -406,7 +406,7 @@ where
 /// for the worker itself, which is about to carry an item on.
 fn offer(worker: &Worker) {
     let shared = worker.shared();
-    worker.next_oldest().into_iter().for_each(|record| worker.publish(record));
+    worker.next_oldest().into_iter().for_each(|record| worker.push_public(record));
     shared.idle.notify(shared, true);
 }
 

@@ -103,10 +103,10 @@ impl<T: Send + Sync + 'static> TaskLocal<T> {
     #[track_caller]
     pub fn scope<R>(&'static self, value: T, f: impl FnOnce() -> R) -> R {
         let (worker, task) = here("TaskLocal::scope");
-        // Open forks see the task's bindings at the time they are published, so they are published
+        // Open forks see the task's bindings when they are made public, so they are made public
         // before the binding changes.
         if !worker.remote.forks.is_clear() {
-            worker.publish_forks();
+            worker.make_forks_public();
         }
         let task = task.get();
         let _pin = Pin::innermost();

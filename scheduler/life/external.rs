@@ -167,7 +167,7 @@ pub(crate) fn queue(task: Ready) {
 }
 
 /// Lets a new external task wait, and returns its handle and the right to settle it.
-fn publish<T>(
+fn begin_wait<T>(
     shared: &Shared,
     born: Newborn<T>,
     on_cancel: OnCancel,
@@ -222,6 +222,6 @@ impl Shared {
         };
         let traits = Traits { origin: Origin::External, ..terms.traits };
         let birth = birth(parent, id, Terms { traits, ..terms }, false);
-        publish(self, Newborn::new(worker, External, Lasting::external(), birth), on_cancel)
+        begin_wait(self, Newborn::new(worker, External, Lasting::external(), birth), on_cancel)
     }
 }

@@ -298,7 +298,7 @@ impl Worker {
         self.serve_requests();
         let in_coroutine = !innermost().is_null();
         if in_coroutine || !self.remote.forks.is_open() {
-            self.publish_forks();
+            self.make_forks_public();
         }
         if !in_coroutine {
             return;
@@ -310,9 +310,9 @@ impl Worker {
     /// Makes all forks public. Their proxies become fresh tasks of this worker.
     #[cold]
     #[inline(never)]
-    pub(crate) fn publish_forks(&self) {
+    pub(crate) fn make_forks_public(&self) {
         let mut asked = false;
-        self.remote.forks.publish(|fork| {
+        self.remote.forks.make_all_public(|fork| {
             if let Some(proxy) = make_public(self, fork)
                 && self.remote.private.push(proxy)
             {
@@ -330,7 +330,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(crate) fn leave_forks(&self) -> Left {
-        self.publish_forks();
+        self.make_forks_public();
         self.remote.forks.leave()
     }
 
@@ -375,7 +375,7 @@ impl Worker {
     /// Returns whether it got one.
     fn give(&self, fork: NonNull<Fork>) -> bool {
         let proxy = make_public(self, fork);
-        proxy.map(|proxy| self.publish(proxy)).is_some()
+        proxy.map(|proxy| self.push_public(proxy)).is_some()
     }
 
     /// Takes back a proxy that has not started, and ends it. Waits for the end of a proxy that was

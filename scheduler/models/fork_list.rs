@@ -77,7 +77,7 @@ impl<const N: usize> Yard<N> {
         frame.public.set(false);
         // SAFETY: the fork is alive until its `end_join`, which takes it off.
         if unsafe { self.forks.push(NonNull::from(frame)) } {
-            self.publish();
+            self.make_all_public();
         }
     }
 
@@ -95,8 +95,8 @@ impl<const N: usize> Yard<N> {
         self.forks.steal(|_| true, |fork| self.take(fork))
     }
 
-    fn publish(&self) {
-        self.forks.publish(|fork| self.take(fork));
+    fn make_all_public(&self) {
+        self.forks.make_all_public(|fork| self.take(fork));
     }
 
     /// Ends a join. Afterwards the fork is gone. Returns whether its owner runs it.
@@ -160,7 +160,7 @@ fn loom_negative_a_fork_list_without_order() {
 
 /// The thief sees the fork below a popped one without any fence.
 #[test]
-fn loom_the_fork_below_a_popped_one_is_published_without_a_fence() {
+fn loom_the_fork_below_a_popped_one_is_visible_without_a_fence() {
     plant("scheduler/queue/fork_list.rs", FENCES);
     explore(3, || {
         let yard = Yard::<2>::new();
@@ -179,7 +179,7 @@ fn loom_the_fork_below_a_popped_one_is_published_without_a_fence() {
 fn one_public_and_one_sought(upwards: bool) {
     let yard = Yard::<2>::laid_out(upwards);
     yard.push(0);
-    yard.publish();
+    yard.make_all_public();
     let thief = spawn(move || yard.steal());
     yard.push(1);
     let inner = yard.end_join(1);
@@ -240,7 +240,7 @@ fn left_and_found_again(elsewhere: bool) {
     });
     yard.push(0);
     yard.push(1);
-    yard.publish();
+    yard.make_all_public();
     let left: Left = yard.forks.leave();
     assert!(yard.forks.is_clear());
     yard.push(2);

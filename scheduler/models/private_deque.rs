@@ -146,8 +146,8 @@ models! {
     fn loom_negative_a_private_deque_without_fences() = pop_and_steal(),
         without FENCES in "scheduler/queue/private_deque.rs", fails: "Causality violation";
 
-    /// The owner only pushes. Its store of `tail` publishes the task without any fence.
-    fn loom_a_pushed_task_is_published_without_a_fence() = push_and_steal(),
+    /// The owner only pushes. Its store of `tail` makes the task visible without any fence.
+    fn loom_a_pushed_task_is_visible_without_a_fence() = push_and_steal(),
         without FENCES in "scheduler/queue/private_deque.rs";
 
     fn loom_negative_a_private_deque_without_order() = push_and_steal(),
@@ -169,13 +169,13 @@ fn lower_and_steal(take: Take) {
 }
 
 models! {
-    fn loom_the_task_below_a_popped_one_is_published_without_a_fence() =
+    fn loom_the_task_below_a_popped_one_is_visible_without_a_fence() =
         lower_and_steal(|private, _| private.pop());
 
-    fn loom_the_task_below_the_newest_is_published_without_a_fence() =
+    fn loom_the_task_below_the_newest_is_visible_without_a_fence() =
         lower_and_steal(|private, task| private.take_newest(task));
 
-    fn loom_the_task_below_a_taken_one_is_published_without_a_fence() =
+    fn loom_the_task_below_a_taken_one_is_visible_without_a_fence() =
         lower_and_steal(|private, task| private.take(task));
 }
 

@@ -354,7 +354,7 @@ impl<F: Forked> ForkList<F> {
     ///
     /// For the owner, which needs no barrier: it cannot race with itself, and the lock keeps
     /// thieves out.
-    pub(crate) fn publish(&self, mut public: impl FnMut(NonNull<F>)) {
+    pub(crate) fn make_all_public(&self, mut public: impl FnMut(NonNull<F>)) {
         let _lock = self.guarded.lock.lock();
         while let Some(oldest) = self.oldest_private() {
             self.set_head(oldest);
@@ -391,7 +391,7 @@ impl<F: Forked> ForkList<F> {
     }
 
     /// Makes the oldest private fork public. For the owner, which needs no barrier, as in
-    /// `publish`.
+    /// `make_all_public`.
     pub(crate) fn give_oldest(&self, public: impl FnOnce(NonNull<F>)) -> bool {
         let _lock = self.guarded.lock.lock();
         let Some(oldest) = self.oldest_private() else { return false };

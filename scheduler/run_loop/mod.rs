@@ -57,7 +57,7 @@ impl Worker {
         point();
         self.fiber().task.set(task.pointer().as_ptr());
         if !self.remote.forks.is_clear() {
-            self.publish_forks();
+            self.make_forks_public();
         }
     }
 
@@ -65,7 +65,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn pick_after_forks(&self) -> NextFiber {
-        self.publish_forks();
+        self.make_forks_public();
         self.pick()
     }
 

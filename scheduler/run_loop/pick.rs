@@ -428,9 +428,9 @@ impl Worker {
         let private = &self.remote.private;
         let spread = self.begins_oldest();
         if !(spread | self.balance.joins_oldest.replace(false)) {
-            return private.hand_over(least, portion, |task| self.publish(task));
+            return private.hand_over(least, portion, |task| self.push_public(task));
         }
-        let given = private.hand_over_newest(least, portion, |task| self.publish(task));
+        let given = private.hand_over_newest(least, portion, |task| self.push_public(task));
         if spread {
             self.balance.spread_at.set((self.balance.spread_at.get().0, private.tail()));
         }
@@ -459,7 +459,7 @@ impl Worker {
     }
 
     /// Puts a fresh task that has left a private deque into the public deque.
-    pub(crate) fn publish(&self, task: RunRef) {
+    pub(crate) fn push_public(&self, task: RunRef) {
         task.set_phase(Phase::Ready);
         point();
         self.queues.deque.push(Item::fresh(task));

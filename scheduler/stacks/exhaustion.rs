@@ -222,7 +222,7 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
     if worker.has_ready() || give_up_warm(worker) && worker.has_fresh() {
         return None;
     }
-    if publish(worker) > 0 {
+    if move_to_injector(worker) > 0 {
         shared.idle.notify(shared, true);
     }
     if worker.memory.exhausted.get() && !worker.has_fresh() {
@@ -237,7 +237,7 @@ pub(crate) fn rest(worker: &Worker, nap: Duration) -> Option<Roused> {
 }
 
 /// Moves the fresh tasks at hand to the injector, where every worker finds them. Returns how many.
-fn publish(worker: &Worker) -> usize {
+fn move_to_injector(worker: &Worker) -> usize {
     let shared = worker.shared();
     let mut count = 0;
     if let Some(task) = worker.queues.dedicated.take() {

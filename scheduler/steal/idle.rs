@@ -200,7 +200,7 @@ pub(crate) enum Roused {
 }
 
 impl Idle {
-    fn publish(&self, lists: &Lists) {
+    fn store_lengths(&self, lists: &Lists) {
         let (asleep, napping) = (lists.asleep.len() as u32, lists.napping.len() as u32);
         // Release: an observer that counts a worker as resting sees all that it pushed before. See
         // `barrier`.
@@ -311,7 +311,7 @@ impl Idle {
         let mut lists = self.lists.lock();
         let chosen = choose(&mut lists);
         lists.chosen.extend(chosen);
-        self.publish(&lists);
+        self.store_lengths(&lists);
         drop(lists);
         if let Some(worker) = chosen {
             sleepers.sleeper(worker).rouse();
@@ -408,7 +408,7 @@ impl Idle {
         }
         let mut lists = self.lists.lock();
         lists.remove(worker);
-        self.publish(&lists);
+        self.store_lengths(&lists);
         drop(lists);
         // `wake_one` may have chosen this worker meanwhile. To rouse it twice does no harm.
         sleepers.sleeper(worker).rouse();
@@ -432,7 +432,7 @@ impl Idle {
                 Rest::Nap(_) => lists.napping.push(worker),
                 Rest::BlockedFor(_) => _ = self.blocked.fetch_add(1, Ordering::Relaxed),
             }
-            self.publish(&lists);
+            self.store_lengths(&lists);
         }
         // MUTANT(idle.rest.fence): skip
         fence(Ordering::SeqCst);
@@ -452,7 +452,7 @@ impl Idle {
         // MUTANT(idle.rest.chosen): skip
         lists.chosen.retain(|w| *w != worker);
         let chosen = lists.chosen.len() < before;
-        self.publish(&lists);
+        self.store_lengths(&lists);
         drop(lists);
         // Before this worker pushes anything: see `barrier`.
         fence(Ordering::SeqCst);

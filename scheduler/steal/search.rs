@@ -365,7 +365,7 @@ impl Searcher {
         let start = now();
         let mut taken = remote.private.steal(BATCH / 2, |record| match kept {
             None if keeps => kept = Some(record),
-            _ => worker.publish(record),
+            _ => worker.push_public(record),
         });
         if taken == 0 && worker.steal_fork(remote, |_| true) {
             taken = 1;

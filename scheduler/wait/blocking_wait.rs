@@ -95,7 +95,7 @@ pub(crate) fn block<'a>(worker: &Worker, task: TaskRef<'_>, until: Until) -> &'a
     // The waiting task may be in a bare coroutine; the tasks that are called meanwhile are not.
     let chain = suspend_nesting();
     if !worker.remote.forks.is_clear() {
-        worker.publish_forks();
+        worker.make_forks_public();
     }
     let shared = worker.shared();
     loop {
