@@ -8,7 +8,7 @@
 //! worker drains the queue into its pool regularly while it runs tasks, and before it sleeps.
 //!
 //! No user code runs here: captures and outcome are gone before a record is retired. Stacks never
-//! enter the queue: a finished coroutine puts its stack into the pool of the worker that it runs on
+//! enter the queue: a finished fiber puts its stack into the pool of the worker that it runs on
 //! (see STACKS.md).
 //!
 //! # Bound

@@ -93,8 +93,7 @@ fn wait_as_task<F: Future>(
 /// word and may consume a wake-up of the outer future, so the outer future is polled again.
 struct Polls<'a> {
     task: TaskRef<'a>,
-    /// The coroutine on which the task runs. Its `polls` is the record of the task that polls
-    /// there.
+    /// The fiber on which the task runs. Its `polls` is the record of the task that polls there.
     fiber: NonNull<Fiber>,
     outer: *const Record,
 }
@@ -122,7 +121,7 @@ impl<'a> Polls<'a> {
 
 impl Drop for Polls<'_> {
     fn drop(&mut self) {
-        // SAFETY: the fiber is alive, because a task stays on its coroutine.
+        // SAFETY: the fiber is alive, because a task stays on its fiber.
         unsafe { self.fiber.as_ref() }.polls.set(self.outer);
         if self.is_nested() {
             let wakes = self.word().wake();

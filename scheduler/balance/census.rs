@@ -5,7 +5,7 @@ use crate::shim::atomic::{AtomicU8, Ordering};
 
 /// The tasks of a worker, as the other workers see them.
 pub(crate) struct Census {
-    /// The worker's coroutines, by class. Counts stop at 255, where nothing is spread any more.
+    /// The worker's fibers, by class. Counts stop at 255, where nothing is spread any more.
     counts: [AtomicU8; CLASSES],
     /// The class that the worker has too many tasks of, and offers in public; or [`NONE`].
     offered: AtomicU8,

@@ -2,7 +2,7 @@
 //!
 //! # Counts and shares
 //!
-//! A worker counts the coroutines that run tasks of each class of spawn places, and publishes the
+//! A worker counts the fibers that run tasks of each class of spawn places, and publishes the
 //! counts in its [`Census`](crate::scheduler::balance::census::Census), which it alone writes.
 //! Before it begins one more task of a class that is to be spread (habits.rs), it compares. It
 //! begins no more tasks of a class than an even share of all the tasks of that class that it sees,
@@ -15,9 +15,8 @@
 //! A worker that has its share *offers* the task: it puts the task into its public deque, notes the
 //! class in its census, and *invites* workers that have less than their share, whether they rest or
 //! compute (queue/inbox.rs). It then stands back from the class as soon as it comes to its main
-//! coroutine (spread.rs). An invited worker takes one offered task when its own task waits or
-//! checks in, and then invites itself again; a ready task of its own comes between two offered
-//! ones.
+//! fiber (spread.rs). An invited worker takes one offered task when its own task waits or checks
+//! in, and then invites itself again; a ready task of its own comes between two offered ones.
 //!
 //! A searcher that has its share leaves the deque of an offering worker alone. Otherwise searchers
 //! would pass its tasks to each other, and the invited worker would find none. No worker sleeps
@@ -28,7 +27,7 @@
 //! worker with less than its share, even if its owner computes for ever or may not begin anything,
 //! unless all other workers compute, too.
 //!
-//! The note in the census is removed when the worker comes to its main coroutine without having to
+//! The note in the census is removed when the worker comes to its main fiber without having to
 //! stand back, or hands over other tasks. The note is a hint, as the counts are.
 
 use crate::scheduler::balance::habits::Class;
@@ -68,7 +67,7 @@ impl Share {
 }
 
 impl Worker {
-    /// Observes the task that a coroutine is made for, if there is anything to be learnt from it.
+    /// Observes the task that a fiber is made for, if there is anything to be learnt from it.
     #[inline]
     pub(crate) fn observe(&self, fiber: &Fiber, task: &Record) {
         let shared = self.shared();
@@ -104,7 +103,7 @@ impl Worker {
         }
     }
 
-    /// Ends the observation: the observed task on the running coroutine has ended.
+    /// Ends the observation: the observed task on the running fiber has ended.
     #[cold]
     #[inline(never)]
     pub(crate) fn leave_crowd(&self, fiber: &Fiber, task: Observed) {
@@ -117,7 +116,7 @@ impl Worker {
         }
     }
 
-    /// Learns that the task on the running coroutine waits, while no other is ready.
+    /// Learns that the task on the running fiber waits, while no other is ready.
     #[inline]
     pub(crate) fn learn_wait(&self) {
         let fiber = self.fiber();
@@ -166,7 +165,7 @@ impl Worker {
     }
 
     /// Whether a claimed fresh task should be begun here. If not, the caller offers it to the other
-    /// workers, and this worker stands back as soon as it comes to its main coroutine.
+    /// workers, and this worker stands back as soon as it comes to its main fiber.
     #[inline(always)]
     pub(crate) fn keeps(&self, task: &RunRef) -> bool {
         !self.shared().habits.any_spreads() || self.weigh(task)

@@ -3,8 +3,8 @@
 //!
 //! The worker that starts a task runs it for the rest of its life, and the choice is made before
 //! the task has computed anything (spread.rs). Most tasks are like earlier tasks of the same spawn
-//! place. The workers of a runtime learn together from the coroutines that they make: a task that
-//! runs to its end without waiting needs none, and is not observed. Spawn places are divided into
+//! place. The workers of a runtime learn together from the fibers that they make: a task that runs
+//! to its end without waiting needs none, and is not observed. Spawn places are divided into
 //! [`CLASSES`] classes, one for each place as long as they suffice. Two places in one class cost
 //! balance, never correctness.
 

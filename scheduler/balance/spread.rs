@@ -2,16 +2,16 @@
 //!
 //! A started task stays on its worker. Where tasks wait before they compute, the worker that starts
 //! a task thereby decides which worker computes later: a worker that starts a thousand in the time
-//! that another takes to wake up has them all. So a worker does not start a task on a new coroutine
-//! if it has [`SLACK`] more unfinished ones than some other worker. It **stands back**: it offers
-//! its fresh tasks in public, wakes a worker, and does nothing but look for ready tasks, as long as
-//! the other workers make progress. If they make none for [`PATIENCE`] (they compute, or the
-//! machine has no processor for them), it tolerates the imbalance, and twice as much the next time.
-//! If ready tasks keep it from standing back at all, it starts a fresh task at every second of
-//! their turns.
+//! that another takes to wake up has them all. So a worker does not start a task on a new fiber if
+//! it has [`SLACK`] more unfinished ones than some other worker. It **stands back**: it offers its
+//! fresh tasks in public, wakes a worker, and does nothing but look for ready tasks, as long as the
+//! other workers make progress. If they make none for [`PATIENCE`] (they compute, or the machine
+//! has no processor for them), it tolerates the imbalance, and twice as much the next time. If
+//! ready tasks keep it from standing back at all, it starts a fresh task at every second of their
+//! turns.
 //!
-//! Tasks that run to their end without waiting take no new coroutine, and are not affected. The
-//! numbers of the other workers are read without order: they are advice.
+//! Tasks that run to their end without waiting take no new fiber, and are not affected. The numbers
+//! of the other workers are read without order: they are advice.
 
 use crate::scheduler::balance::standing_back::{Excess, SLACK, Standstill};
 use crate::scheduler::queue::private_deque::Portion;
@@ -32,8 +32,8 @@ const MOMENT: Duration = Duration::from_millis(1);
 const POLITE: Duration = Duration::from_micros(2);
 
 impl Worker {
-    /// Whether a fresh task may be started here on a new coroutine. If not, the worker soon comes
-    /// to its main coroutine, and stands back.
+    /// Whether a fresh task may be started here on a new fiber. If not, the worker soon comes to
+    /// its main fiber, and stands back.
     #[inline]
     pub(crate) fn may_start(&self) -> bool {
         self.live() <= self.balance.standing_back.allowed.get() || self.compare()
@@ -88,13 +88,13 @@ impl Worker {
         fair
     }
 
-    /// The number of coroutines of the other worker that has the fewest.
+    /// The number of fibers of the other worker that has the fewest.
     fn least(&self) -> u32 {
         self.others().map(|other| other.live.load(Ordering::Relaxed)).min().unwrap_or(u32::MAX)
     }
 
-    /// Stands back, if this worker has found that it should. Called on its main coroutine, while
-    /// not among the searchers. Returns `false` if it need not stand back.
+    /// Stands back, if this worker has found that it should. Called on its main fiber, while not
+    /// among the searchers. Returns `false` if it need not stand back.
     pub(crate) fn stand_back(&self) -> bool {
         let Some(excess) = self.balance.standing_back.excess.take() else {
             self.balance.standing_back.since.set(None);

@@ -4,13 +4,13 @@ use crate::scheduler::balance::habits::Class;
 use crate::shim::time::{Duration, Instant, now};
 use std::cell::Cell;
 
-/// Tolerated imbalance, in unfinished coroutines.
+/// Tolerated imbalance, in unfinished fibers.
 pub(super) const SLACK: u32 = 32;
 
 /// The state that a worker keeps for standing back.
 #[derive(Default)]
 pub(crate) struct StandingBack {
-    /// The number of coroutines up to which nothing is compared.
+    /// The number of fibers up to which nothing is compared.
     pub(super) allowed: Cell<u32>,
     /// The imbalance to tolerate the next time.
     pub(super) step: Cell<u32>,
@@ -26,7 +26,7 @@ pub(crate) struct StandingBack {
 /// The things of which a worker has more than the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Excess {
-    /// Too many coroutines.
+    /// Too many fibers.
     Fibers,
     /// Too many tasks of one class (crowd.rs).
     Class(Class),

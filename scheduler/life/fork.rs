@@ -184,8 +184,7 @@ where
     cell.call_both(a)
 }
 
-/// Slow path of a push: work is requested, the fork list is closed, or the join is in a bare
-/// coroutine.
+/// Slow path of a push: work is requested, the fork list is closed, or the join is in a bare fiber.
 ///
 /// # Safety
 /// The worker of this thread has just pushed it.
@@ -296,11 +295,11 @@ impl Proxy {
 impl Worker {
     fn finish_push(&self, fork: &Fork) {
         self.serve_requests();
-        let in_coroutine = !innermost().is_null();
-        if in_coroutine || !self.remote.forks.is_open() {
+        let in_bare_coroutine = !innermost().is_null();
+        if in_bare_coroutine || !self.remote.forks.is_open() {
             self.make_forks_public();
         }
-        if !in_coroutine {
+        if !in_bare_coroutine {
             return;
         }
         // SAFETY: the fork is public by now.
@@ -325,8 +324,8 @@ impl Worker {
         }
     }
 
-    /// Makes all forks public and takes them out of the fork list, because the running coroutine
-    /// is about to be left.
+    /// Makes all forks public and takes them out of the fork list, because the running fiber is
+    /// about to be left.
     #[cold]
     #[inline(never)]
     pub(crate) fn leave_forks(&self) -> Left {

@@ -1,5 +1,5 @@
 //! Joins that start the child themselves: they call it on the joiner's stack, or begin it at once
-//! on a coroutine of its own.
+//! on a fiber of its own.
 
 use crate::scheduler::life::complete::release_run;
 use crate::scheduler::wait::interrupted::Interrupted;
@@ -34,8 +34,8 @@ impl Worker {
                 return None;
             }
         }
-        // Tasks of a class that spreads are begun on coroutines of their own, which are counted.
-        // The newest task usually has no siblings.
+        // Tasks of a class that spreads are begun on fibers of their own, which are counted. The
+        // newest task usually has no siblings.
         let newest = self.remote.private.take_newest(task);
         if newest.is_some() || !self.may_call(&task) {
             return newest;
@@ -74,7 +74,7 @@ impl Worker {
         Some(run)
     }
 
-    /// Starts a fresh child of the running node on a coroutine of its own, because it needs one or
+    /// Starts a fresh child of the running node on a fiber of its own, because it needs one or
     /// there is no room to call it, and waits for its end. Returns `None` if the child cannot be
     /// claimed, or if either task may run on another worker.
     ///

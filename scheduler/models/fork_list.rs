@@ -230,8 +230,8 @@ fn loom_two_thieves_do_not_take_the_same_fork() {
     });
 }
 
-/// A coroutine suspends with open joins, another one forks meanwhile, and the first one resumes on
-/// the same worker or, if `elsewhere`, on another one.
+/// A fiber suspends with open joins, another one forks meanwhile, and the first one resumes on the
+/// same worker or, if `elsewhere`, on another one.
 fn left_and_found_again(elsewhere: bool) {
     let yard = Yard::<3>::new();
     let thief = spawn(move || {
@@ -261,9 +261,9 @@ fn left_and_found_again(elsewhere: bool) {
 }
 
 models! {
-    fn loom_a_coroutine_finds_its_forks_again() = explore(2, || left_and_found_again(false));
+    fn loom_a_fiber_finds_its_forks_again() = explore(2, || left_and_found_again(false));
 
-    fn loom_a_coroutine_finds_its_forks_again_on_another_worker() =
+    fn loom_a_fiber_finds_its_forks_again_on_another_worker() =
         explore(2, || left_and_found_again(true));
 }
 

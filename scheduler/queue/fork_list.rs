@@ -1,4 +1,4 @@
-//! A worker's fork list: the second halves of the joins that are open on its running coroutine.
+//! A worker's fork list: the second halves of the joins that are open on its running fiber.
 //!
 //! A fork is a record on the stack of the task that joins; `fork` tells what becomes of it. The
 //! owner pushes and pops a fork with plain stores; a thief pays for both sides.
@@ -6,7 +6,7 @@
 //! # The list
 //!
 //! The list is linked through the stack, from the `bottom` to the `newest` fork. All its forks
-//! belong to the running coroutine, so they end in the reverse order of their beginning: the owner
+//! belong to the running fiber, so they end in the reverse order of their beginning: the owner
 //! pushes and pops only at the newest end. Thieves, and an owner that hands forks over, take from
 //! the oldest end, where the forks are largest as a rule. A fork that is taken is made *public* and
 //! stays in the list. So all forks up to and including `head` are public, and all newer ones are
@@ -72,10 +72,10 @@
 //!
 //! # When a task waits
 //!
-//! A task that waits leaves its coroutine. It first makes all its forks public, since the wait may
-//! be for one of them, and takes the fork list along ([`ForkList::leave`]). The next coroutine
-//! begins with an empty fork list. When the task goes on, maybe on another worker, its fork list is
-//! put back as it was ([`ForkList::come_back`]).
+//! A task that waits leaves its fiber. It first makes all its forks public, since the wait may be
+//! for one of them, and takes the fork list along ([`ForkList::leave`]). The next fiber begins with
+//! an empty fork list. When the task goes on, maybe on another worker, its fork list is put back as
+//! it was ([`ForkList::come_back`]).
 //!
 //! # Requests for work
 //!
@@ -174,8 +174,8 @@ fn mark(link: NonNull<Link>) -> usize {
     link.addr().get() + offset_of!(Link, newer)
 }
 
-/// The fork list of a coroutine that has been left: its newest and its oldest fork. `None` if it
-/// has no fork.
+/// The fork list of a fiber that has been left: its newest and its oldest fork. `None` if it has no
+/// fork.
 pub(crate) type Left = Option<(NonNull<Link>, NonNull<Link>)>;
 
 /// See the module's documentation.
@@ -344,7 +344,7 @@ impl<F: Forked> ForkList<F> {
         NonNull::new(newest).expect("a fork list must be anchored before its first use")
     }
 
-    /// Whether the running coroutine has no open join. Owner only.
+    /// Whether the running fiber has no open join. Owner only.
     #[inline(always)]
     pub(crate) fn is_clear(&self) -> bool {
         self.owned.newest.load(Ordering::Relaxed) == self.bottom().as_ptr()
@@ -362,7 +362,7 @@ impl<F: Forked> ForkList<F> {
         }
     }
 
-    /// Takes out the fork list of the running coroutine. All its forks are public. Owner only.
+    /// Takes out the fork list of the running fiber. All its forks are public. Owner only.
     pub(crate) fn leave(&self) -> Left {
         let _lock = self.guarded.lock.lock();
         let newest = self.newest();
@@ -379,11 +379,11 @@ impl<F: Forked> ForkList<F> {
     /// Puts back the forks that `leave` took out of this fork list or another one.
     ///
     /// # Safety
-    /// For the owner. This fork list is clear, and the coroutine that left the forks runs again.
+    /// For the owner. This fork list is clear, and the fiber that left the forks runs again.
     pub(crate) unsafe fn come_back(&self, left: Left) {
         let Some((newest, oldest)) = left else { return };
         let _lock = self.guarded.lock.lock();
-        // SAFETY: the fork is on the stack of the running coroutine, in a join that is open.
+        // SAFETY: the fork is on the stack of the running fiber, in a join that is open.
         unsafe { oldest.as_ref() }.set_older(self.bottom().as_ptr());
         self.owned.bottom.set_newer(oldest);
         self.owned.newest.store(newest.as_ptr(), Ordering::Release);

@@ -14,7 +14,7 @@ pub(crate) struct Item(usize);
 pub(crate) enum Runnable {
     /// A fresh task, claimed.
     Fresh(RunRef),
-    /// A suspended coroutine, which goes on at the worker that has taken it.
+    /// A suspended fiber, which goes on at the worker that has taken it.
     Started(Ready),
 }
 

@@ -254,8 +254,8 @@ impl PrivateDeque {
         let place = &task.place;
         let index = place.load(Ordering::Relaxed);
         let tail = self.owned.tail.load(Ordering::Relaxed);
-        // The place may hold anything: the index of another private deque, a coroutine, or a value
-        // from an earlier life of the record. Only a slot that holds this record counts.
+        // The place may hold anything: the index of another private deque, a fiber, or a value from
+        // an earlier life of the record. Only a slot that holds this record counts.
         if index >= tail || index < self.head.load(Ordering::Relaxed) {
             return false;
         }

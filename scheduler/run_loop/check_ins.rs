@@ -14,7 +14,7 @@ const SELDOM: u32 = 8;
 /// How long a fresh task is left to other workers.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// A coroutine between two waits. The number is the count of waits on its worker so far.
+/// A fiber between two waits. The number is the count of waits on its worker so far.
 pub(super) type Stint = (*const (), u64);
 
 const NOBODY: Stint = (ptr::null(), 0);

@@ -1,10 +1,10 @@
-//! How a worker runs tasks: the loop, and the switches between coroutines.
+//! How a worker runs tasks: the loop, and the switches between fibers.
 //!
-//! The loop runs on coroutine stacks. It takes a fresh task and calls it; a task that never waits
-//! costs neither a switch nor a stack. When a task waits, its coroutine, with the loop frame at the
-//! bottom, is set aside, and the worker goes on with a ready coroutine or with a new loop on
-//! another stack. A loop that finds a ready coroutine leaves for it, and stands by or gives up its
-//! stack. A worker that has nothing else to run goes to its main coroutine, the thread's own stack.
+//! The loop runs on fiber stacks. It takes a fresh task and calls it; a task that never waits costs
+//! neither a switch nor a stack. When a task waits, its fiber, with the loop frame at the bottom,
+//! is set aside, and the worker goes on with a ready fiber or with a new loop on another stack. A
+//! loop that finds a ready fiber leaves for it, and stands by or gives up its stack. A worker that
+//! has nothing else to run goes to its main fiber, the thread's own stack.
 //! `pick` decides what comes next, and `call` calls tasks.
 
 pub(crate) mod call;
@@ -27,21 +27,21 @@ use crate::task::reference::{RunRef, TaskRef};
 use std::hint::cold_path;
 use std::ptr;
 
-/// How a coroutine comes out of standing by.
+/// How a fiber comes out of standing by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum StoodBy {
-    /// There is a task for the coroutine or for its loop.
+    /// There is a task for the fiber or for its loop.
     Needed,
-    /// Another coroutine stands by, or a worker may need this one's stack.
+    /// Another fiber stands by, or a worker may need this one's stack.
     Superfluous,
-    /// The main coroutine has asked it to end.
+    /// The main fiber has asked it to end.
     Dismissed,
 }
 
 impl Worker {
-    /// Sets `task`, which runs here, aside and returns the coroutine that goes on; that may be the
-    /// running coroutine itself. The caller has arranged that something makes the task ready again,
-    /// and has stored the coroutine in the task's `place`.
+    /// Sets `task`, which runs here, aside and returns the fiber that goes on; that may be the
+    /// running fiber itself. The caller has arranged that something makes the task ready again, and
+    /// has stored the fiber in the task's `place`.
     #[inline]
     pub(crate) fn next_after(&self, task: TaskRef<'_>) -> NextFiber {
         point();
@@ -52,7 +52,7 @@ impl Worker {
         self.pick()
     }
 
-    /// As [`next_after`](Worker::next_after), where the next coroutine is known.
+    /// As [`next_after`](Worker::next_after), where the next fiber is known.
     pub(crate) fn set_aside(&self, task: TaskRef<'_>) {
         point();
         self.fiber().task.set(task.pointer().as_ptr());
@@ -69,12 +69,12 @@ impl Worker {
         self.pick()
     }
 
-    /// Goes on with `next`, and returns when the running coroutine, which has its task noted, is
+    /// Goes on with `next`, and returns when the running fiber, which has its task noted, is
     /// continued. Returns the worker that the task then runs on (another one only if the task may
     /// migrate).
     ///
     /// Inlined, with the switch and little else: the processor mispredicts each return from a
-    /// function that another coroutine has called.
+    /// function that another fiber has called.
     #[inline(always)]
     pub(crate) fn leave_for<'a>(&self, next: NextFiber) -> &'a Worker {
         let me = self.fiber();
@@ -95,7 +95,7 @@ impl Worker {
         worker
     }
 
-    /// Leaves a coroutine that has open joins, or bare coroutines on its stack.
+    /// Leaves a fiber that has open joins, or bare coroutines on its stack.
     #[cold]
     #[inline(never)]
     fn leave_open(&self, next: NextFiber) {
@@ -104,8 +104,7 @@ impl Worker {
         self.counters().switches.add(1);
         self.switch(next);
         let worker = Worker::current().expect("a task runs on a worker");
-        // SAFETY: this coroutine runs again, and the coroutine that ran before has left a clear
-        // fork list.
+        // SAFETY: this fiber runs again, and the fiber that ran before has left a clear fork list.
         unsafe { worker.remote.forks.come_back(forks) };
         worker.restore_nesting(chain);
     }
@@ -117,7 +116,7 @@ impl Worker {
         }
     }
 
-    /// Creates a coroutine for a claimed task. Gives the task back if there is no stack to be had.
+    /// Creates a fiber for a claimed task. Gives the task back if there is no stack to be had.
     pub(crate) fn new_fiber(&self, class: StackClass, first: RunRef) -> Result<NextFiber, RunRef> {
         if class == self.memory.class
             && let Some(spare) = self.fibers.take_spare()
@@ -146,7 +145,7 @@ impl Worker {
         }
     }
 
-    /// Runs tasks, from the main coroutine, until nothing is left to do without searching. Returns
+    /// Runs tasks, from the main fiber, until nothing is left to do without searching. Returns
     /// `false` if there was nothing.
     pub(crate) fn run_until_idle(&self) -> bool {
         if self.isolations.any() {
@@ -198,7 +197,7 @@ impl Worker {
         }
     }
 
-    /// Runs another coroutine, from the main one, until the worker comes back to main.
+    /// Runs another fiber, from the main one, until the worker comes back to main.
     pub(crate) fn leave_main(&self, next: NextFiber) {
         if self.clockwork.watches.get() || self.remote.timers.want_looks() {
             self.hand_watch_over();
@@ -208,7 +207,7 @@ impl Worker {
         if !self.fibers.ended_extra.get().is_null() {
             exhaustion::give_back_extra(self);
         }
-        // The node that the previous coroutine has set is not ours.
+        // The node that the previous fiber has set is not ours.
         self.node.set(ptr::null());
     }
 
@@ -221,9 +220,9 @@ impl Worker {
         }
     }
 
-    /// The loop: runs fresh tasks until a coroutine is ready or there is nothing to run.
+    /// The loop: runs fresh tasks until a fiber is ready or there is nothing to run.
     ///
-    /// `ended` records the tasks that were called on this coroutine before.
+    /// `ended` records the tasks that were called on this fiber before.
     fn run_loop(&self, mut ended: Uncounting) {
         while let Some(task) = self.next_for_loop() {
             ended.before(self, &task);
@@ -252,12 +251,12 @@ impl Worker {
         Some(task)
     }
 
-    /// Keeps the running coroutine, whose loop has nothing to do, for the next task that needs one,
-    /// and leaves for another meanwhile: to end it and to make a new one would cost more.
+    /// Keeps the running fiber, whose loop has nothing to do, for the next task that needs one, and
+    /// leaves for another meanwhile: to end it and to make a new one would cost more.
     ///
-    /// Inlined, so that a coroutine that stands by again after one task has returned from no more
+    /// Inlined, so that a fiber that stands by again after one task has returned from no more
     /// functions than it has called. The processor predicts returns from calls, so it then predicts
-    /// the coroutine that is continued next.
+    /// the fiber that is continued next.
     #[inline(always)]
     fn stand_by(&self) -> StoodBy {
         if self.fibers.has_spare() || self.shared().pressure.load(Ordering::Relaxed) {
@@ -276,7 +275,7 @@ impl Worker {
         if self.fibers.dismissing.replace(false) { StoodBy::Dismissed } else { StoodBy::Needed }
     }
 
-    /// Ends the spare coroutine, if there is one. On the main coroutine.
+    /// Ends the spare fiber, if there is one. On the main fiber.
     pub(crate) fn dismiss_spare(&self) {
         if let Some(spare) = self.fibers.take_spare() {
             self.adopt(&spare);
@@ -285,7 +284,7 @@ impl Worker {
         }
     }
 
-    /// Ends the running coroutine. Returns the next one.
+    /// Ends the running fiber. Returns the next one.
     fn retire_fiber(&self, me: &Fiber, dismissed: bool) -> NextFiber {
         self.disown();
         let is_extra = me.extra_for.get().is_some();
@@ -296,13 +295,13 @@ impl Worker {
         } else {
             // We still stand on this stack. The pool is ours, and nothing is taken from it before
             // the switch.
-            let stack = me.take_stack().expect("a coroutine that ends has a stack");
+            let stack = me.take_stack().expect("a fiber that ends has a stack");
             self.memory.stacks.borrow_mut().put(stack);
         }
         next
     }
 
-    /// Forgets the coroutine that has ended and left for the present one. It could not do so itself
+    /// Forgets the fiber that has ended and left for the present one. It could not do so itself
     /// while it stood on its own stack. Only a sanitizer keeps any record of it.
     #[inline(always)]
     pub(crate) fn reap(&self) {
@@ -331,18 +330,17 @@ impl Worker {
     }
 }
 
-/// The program of every coroutine of a worker, except of those that `blocking_wait` makes.
+/// The program of every fiber of a worker, except of those that `blocking_wait` makes.
 pub(crate) struct Loop;
 
 impl Program for Loop {
-    /// Whether the coroutine was dismissed.
+    /// Whether the fiber was dismissed.
     type Result = bool;
 
     fn run(fiber: &Fiber) -> bool {
         let worker = Worker::current().expect("fibers run on workers");
         worker.reap();
-        // The node that the previous coroutine has set is not ours, and may be gone when it is
-        // used.
+        // The node that the previous fiber has set is not ours, and may be gone when it is used.
         worker.node.set(ptr::null());
         loop {
             let first = fiber.first.take();
@@ -366,7 +364,7 @@ impl Program for Loop {
     }
 }
 
-/// Runs the task that a coroutine was made for. Returns `false` if no loop may run on the coroutine
+/// Runs the task that a fiber was made for. Returns `false` if no loop may run on the fiber
 /// afterwards.
 fn start_first(worker: &Worker, fiber: &Fiber, first: RunRef, ended: &mut Uncounting) -> bool {
     // A task that migrates may have changed workers by its end, a stack of another class is a rare
@@ -393,8 +391,7 @@ fn start_first(worker: &Worker, fiber: &Fiber, first: RunRef, ended: &mut Uncoun
     usual
 }
 
-/// Ends the observation of a task on a coroutine, if there was one. The task has not changed
-/// workers.
+/// Ends the observation of a task on a fiber, if there was one. The task has not changed workers.
 #[inline(always)]
 fn end_observation(worker: &Worker, fiber: &Fiber) {
     if let Observation::Task(task) = fiber.observation.get() {

@@ -1,9 +1,9 @@
 //! The order of service: what a worker does next.
 //!
-//! First come ready coroutines, then the private deque and the public deque (last in, first out,
-//! but see `begins_oldest`), local tasks, and the injector. Each 61st decision reverses the order,
-//! so that no task waits for ever behind endless local spawns or endless yields. If there is
-//! nothing here, `search` looks further.
+//! First come ready fibers, then the private deque and the public deque (last in, first out, but
+//! see `begins_oldest`), local tasks, and the injector. Each 61st decision reverses the order, so
+//! that no task waits for ever behind endless local spawns or endless yields. If there is nothing
+//! here, `search` looks further.
 
 use crate::retire::nesting::innermost;
 use crate::retire::stack::StackClass;
@@ -22,10 +22,9 @@ use crossbeam_deque::Steal;
 use std::ptr;
 
 impl Worker {
-    /// Picks the coroutine to run next, which may be the one that is being suspended.
+    /// Picks the fiber to run next, which may be the one that is being suspended.
     ///
-    /// Inlined, with the usual case alone: there is a ready coroutine, and no reason to look
-    /// further.
+    /// Inlined, with the usual case alone: there is a ready fiber, and no reason to look further.
     #[inline(always)]
     pub(crate) fn pick(&self) -> NextFiber {
         if !self.queues.ready.is_empty()
@@ -100,8 +99,8 @@ impl Worker {
     }
 
     /// Asks for a look at the fresh tasks, if the worker starves: one may have an extra stack,
-    /// although others are ready here. Returns `true` if the worker must leave for its main
-    /// coroutine for that.
+    /// although others are ready here. Returns `true` if the worker must leave for its main fiber
+    /// for that.
     pub(in crate::scheduler) fn must_look_for_awaited(&self) -> bool {
         let starves = self.memory.exhausted.get();
         self.memory.in_turn.set(starves);
@@ -115,7 +114,7 @@ impl Worker {
         self.balance.invited.set(lies_there);
     }
 
-    /// Makes a coroutine for a fresh task that is kept here, or for any fresh task if `any` is set.
+    /// Makes a fiber for a fresh task that is kept here, or for any fresh task if `any` is set.
     /// Returns `None` if there is no task, or no stack for it.
     #[inline(always)]
     fn begin_fresh(&self, any: bool) -> Option<NextFiber> {
@@ -141,7 +140,7 @@ impl Worker {
         }
     }
 
-    /// Makes a coroutine for a claimed task. If there is no stack, the task is kept for later.
+    /// Makes a fiber for a claimed task. If there is no stack, the task is kept for later.
     #[inline(always)]
     pub(crate) fn begin(&self, task: RunRef) -> Option<NextFiber> {
         self.begin_known(task).map(|(fiber, _)| fiber)
@@ -150,7 +149,7 @@ impl Worker {
     /// As [`begin`](Worker::begin). Also returns the task.
     #[inline(always)]
     fn begin_known(&self, task: RunRef) -> Option<(NextFiber, TaskRef<'_>)> {
-        // SAFETY: the run reference passes to the coroutine, which has not begun.
+        // SAFETY: the run reference passes to the fiber, which has not begun.
         let begun = unsafe { TaskRef::new(task.task().pointer()) };
         match self.new_fiber(self.class_for(&task), task) {
             Ok(fiber) => {
@@ -189,7 +188,7 @@ impl Worker {
         }
     }
 
-    /// The coroutine of the next ready task.
+    /// The fiber of the next ready task.
     #[inline(always)]
     pub(crate) fn next_ready(&self) -> Option<NextFiber> {
         let task = self.queues.ready.pop()?;
@@ -240,8 +239,8 @@ impl Worker {
     /// Queues a task of this worker. On its thread.
     pub(crate) fn make_ready(&self, task: Ready) {
         let fiber = Worker::fiber_of(&task);
-        // The context of the running coroutine is not saved, and one that has called another waits
-        // for the end of that call.
+        // The context of the running fiber is not saved, and one that has called another waits for
+        // the end of that call.
         let stays =
             ptr::eq(fiber, self.fibers.running.get()) || fiber.calls.get() || self.isolations.any();
         if task.traits.migratable && !stays {
@@ -303,8 +302,8 @@ impl Worker {
     }
 
     /// Makes a fresh task that was stolen just now, and is in our hand, the next one to run here,
-    /// on a coroutine of its own. For the main coroutine, which runs it before anything else. If
-    /// there is no stack, the task is kept as any other.
+    /// on a fiber of its own. For the main fiber, which runs it before anything else. If there is
+    /// no stack, the task is kept as any other.
     ///
     /// A thief keeps the first task of its loot in this way. If others could steal that task, it
     /// might pass from thief to thief for ever: each thief looks at every worker before it runs
@@ -325,8 +324,8 @@ impl Worker {
         }
     }
 
-    /// Puts a claimed task before the ready ones, on a new coroutine. Returns `false` if there is
-    /// no stack: then the task is kept for later.
+    /// Puts a claimed task before the ready ones, on a new fiber. Returns `false` if there is no
+    /// stack: then the task is kept for later.
     pub(crate) fn begin_next(&self, task: RunRef) -> bool {
         let Some(ready) = self.begin_ready(task) else { return false };
         ready.unclaim_privately();
@@ -334,9 +333,9 @@ impl Worker {
         true
     }
 
-    /// Starts a fresh child of the running node, which lies in no queue, at once on a coroutine of
-    /// its own. `me`, which runs, comes next after the child. If there is no stack, or nothing
-    /// may suspend here, or the child may not run here at present, it is queued.
+    /// Starts a fresh child of the running node, which lies in no queue, at once on a fiber of its
+    /// own. `me`, which runs, comes next after the child. If there is no stack, or nothing may
+    /// suspend here, or the child may not run here at present, it is queued.
     pub(crate) fn start_now(&self, me: TaskRef<'_>, child: RunRef) {
         let begun = if crate::shim::panicking() || !self.may_run(&child) {
             Err(child)

@@ -25,7 +25,7 @@
 //! library keeps for each thread and the standard library's [count of its panics](panic_count). To
 //! resume it, the simulation restores all of these. So a switch between virtual threads may happen
 //! inside any function of the library that touches an atomic. The scheduler's own switches, between
-//! coroutines, happen as usual.
+//! fibers, happen as usual.
 //!
 //! The *host* is the flow that has called [`Simulation::run`]. It resumes when all virtual threads
 //! have ended, or at the first failure. After a failure the other flows are never resumed. Their

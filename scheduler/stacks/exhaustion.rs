@@ -6,11 +6,11 @@
 //!
 //! # Measures, in order
 //!
-//! 1. **Ready coroutines go on**, and loops that have a stack go on taking fresh tasks. So a task
+//! 1. **Ready fibers go on**, and loops that have a stack go on taking fresh tasks. So a task
 //!    waits until another has ended, and nothing is lost.
 //! 2. **Warm stacks go back** (`relieve`, `rest`). Under pressure every worker that comes to its
-//!    main coroutine, or is blocked, gives up its pool. So does the starving worker, whose pool may
-//!    be of another class. Loops that end pass through the main coroutine. A worker that has given
+//!    main fiber, or is blocked, gives up its pool. So does the starving worker, whose pool may
+//!    be of another class. Loops that end pass through the main fiber. A worker that has given
 //!    anything back wakes the others.
 //! 3. **Fresh tasks go to the injector**, where every worker finds them. A starving worker naps,
 //!    for at most 16 ms at a time, since memory may come free without notice.
@@ -62,18 +62,18 @@
 //!
 //! # Why awaited tasks go on
 //!
-//! Suppose that every coroutine of the runtime waits for the end of a task or scope. From one
-//! coroutine go to what it waits for, from there to a coroutine below that, and so on. Without a
-//! ring of joins, which is a deadlock of the program, this ends at a waiter that waits for fresh
-//! tasks alone. If it is an ancestor, it is the nearest one that waits, and it has no extra stack
-//! in this wait, whose task would have started. Otherwise it has joined one of these tasks, itself
-//! or by a thread, and has no extra stack either. So one of the tasks may have one. (This does not
-//! hold for the second of two futures that wait for tasks which are not below the polling ones.)
-//! The tasks lie in the injector, or in the queue of a worker that has nothing else to do, and each
-//! such worker looks at all fresh tasks that it may start. A worker that is isolated
-//! (wait/isolation.rs) looks at the members, and what its innermost owner waits for are members.
+//! Suppose that every fiber of the runtime waits for the end of a task or scope. From one fiber go
+//! to what it waits for, from there to a fiber below that, and so on. Without a ring of joins,
+//! which is a deadlock of the program, this ends at a waiter that waits for fresh tasks alone. If
+//! it is an ancestor, it is the nearest one that waits, and it has no extra stack in this wait,
+//! whose task would have started. Otherwise it has joined one of these tasks, itself or by a
+//! thread, and has no extra stack either. So one of the tasks may have one. (This does not hold for
+//! the second of two futures that wait for tasks which are not below the polling ones.) The tasks
+//! lie in the injector, or in the queue of a worker that has nothing else to do, and each such
+//! worker looks at all fresh tasks that it may start. A worker that is isolated (wait/isolation.rs)
+//! looks at the members, and what its innermost owner waits for are members.
 //!
-//! If some coroutines can go on, or may be woken from outside, these tasks need not wait for them.
+//! If some fibers can go on, or may be woken from outside, these tasks need not wait for them.
 //!
 //! # If the kernel refuses memory
 //!
@@ -84,7 +84,7 @@
 //!
 //! # What waits for ever
 //!
-//! Tasks that wait for each other in a ring; a coroutine that parks, or waits for a primitive, and
+//! Tasks that wait for each other in a ring; a fiber that parks, or waits for a primitive, and
 //! would be woken only by a task that has no stack and may have no extra one (an actor's answer
 //! comes from such a task); and an ancestor whose extra stack runs a task of an earlier, cancelled
 //! wait that ends only after the present one.
@@ -166,7 +166,7 @@ pub(in crate::scheduler) fn wake_others(worker: &Worker) {
     }
 }
 
-/// Helps the starving workers, or this one, whenever the worker is at its main coroutine under
+/// Helps the starving workers, or this one, whenever the worker is at its main fiber under
 /// pressure. `nap` is how long it has rested for want of stacks. Returns `true` if it has run
 /// anything.
 #[cold]
@@ -205,7 +205,7 @@ fn give_up_warm(worker: &Worker) -> bool {
     give_up_pool(worker)
 }
 
-/// The same, without the stack of the spare coroutine. On any coroutine.
+/// The same, without the stack of the spare fiber. On any fiber.
 pub(in crate::scheduler) fn give_up_pool(worker: &Worker) -> bool {
     if worker.memory.stacks.borrow().warm() == 0 {
         return false;
@@ -400,7 +400,7 @@ fn take_extra(worker: &Worker, task: &RunRef, wait: ExtraFor) -> Result<Stack, S
     })
 }
 
-/// Makes a coroutine with an extra stack for a claimed task.
+/// Makes a fiber with an extra stack for a claimed task.
 fn begin_extra(worker: &Worker, task: RunRef, wait: ExtraFor, stack: Stack) -> NextFiber {
     worker.memory.refused.set(None);
     let fiber = NextFiber::new::<Loop>(worker, stack, task);
@@ -409,16 +409,16 @@ fn begin_extra(worker: &Worker, task: RunRef, wait: ExtraFor, stack: Stack) -> N
     fiber
 }
 
-/// Gives back the extra stack of a coroutine that has ended. On the main coroutine.
+/// Gives back the extra stack of a fiber that has ended. On the main fiber.
 #[cold]
 pub(crate) fn give_back_extra(worker: &Worker) {
-    // SAFETY: the coroutine has left its stack for good, and only the main one has run since. The
+    // SAFETY: the fiber has left its stack for good, and only the main one has run since. The
     // reference is not used after the stack has been given back.
     let fiber = unsafe { &*worker.fibers.ended_extra.replace(ptr::null()) };
     let (wait, stack) = (fiber.extra_for.get(), fiber.take_stack());
     let shared = worker.shared();
     shared.stacks.give_back(stack);
-    shared.exhaustion.strike(wait.expect("set when the coroutine was made"));
+    shared.exhaustion.strike(wait.expect("set when the fiber was made"));
     // The limit allows another stack if some within it have been given back meanwhile.
     if shared.pressure.load(Ordering::Relaxed) && shared.stacks.has_room() {
         wake_others(worker);
@@ -436,7 +436,7 @@ fn cancelled(task: &RunRef) -> Option<Failure> {
     ends.then(|| Failure::NotStarted(cause_of(LiveNode::from(task))))
 }
 
-/// Ends a claimed task without calling it, on the main coroutine.
+/// Ends a claimed task without calling it, on the main fiber.
 fn refuse(worker: &Worker, task: RunRef, why: Failure) {
     if task.phase() != Phase::Running {
         // It comes from the private deque, where its phase was not changed.

@@ -1,10 +1,10 @@
 //! A thief goes back to its victim.
 //!
 //! A thief that has run all of its loot looks once more into the public deque that the loot came
-//! from, before it gives up its coroutine. There is often more: the owner hands the next share over
+//! from, before it gives up its fiber. There is often more: the owner hands the next share over
 //! when it finds that the last one is gone (run_loop/pick.rs). The alternative costs two thirds of
 //! the time between two stolen tasks: become a searcher, find the same deque, leave the searchers,
-//! and switch to a new coroutine.
+//! and switch to a new fiber.
 //!
 //! Such a thief does not count as a searcher, so no producer relies on it. The items that it moves
 //! into its own deque are for a moment in neither deque. A worker that lies down, or stops

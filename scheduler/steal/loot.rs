@@ -12,7 +12,7 @@ const SHORT_ITEM: Duration = Duration::from_nanos(100);
 pub(crate) struct Loot {
     pub(super) taken: Instant,
     pub(super) items: usize,
-    /// The thief's coroutines at the time.
+    /// The thief's fibers at the time.
     pub(super) live: u32,
     /// The victim, if the thief may go back to it.
     pub(super) victim: Option<usize>,
@@ -21,7 +21,7 @@ pub(crate) struct Loot {
 }
 
 impl Loot {
-    /// Loot of `items` items, taken now by a thief with `live` coroutines.
+    /// Loot of `items` items, taken now by a thief with `live` fibers.
     pub(crate) fn new(items: usize, live: u32, victim: Option<usize>) -> Loot {
         Loot { taken: now(), items, live, victim, returns: 0 }
     }
@@ -36,8 +36,8 @@ impl Loot {
         self.lasted(time) < SHORT.max(SHORT_ITEM * self.items as u32)
     }
 
-    /// Whether no task of the loot waits. `others` is the number of the thief's coroutines besides
-    /// the one of its loop.
+    /// Whether no task of the loot waits. `others` is the number of the thief's fibers besides the
+    /// one of its loop.
     pub(crate) fn is_done(&self, others: u32) -> bool {
         others <= self.live
     }

@@ -35,9 +35,8 @@ impl Worker {
         }
     }
 
-    /// Passes the duty for timers to other workers, because foreign code is about to be called
-    /// here and may take its time. Inside a coroutine the worker has done so already, when it
-    /// became busy.
+    /// Passes the duty for timers to other workers, because foreign code is about to be called here
+    /// and may take its time. Inside a fiber the worker has done so already, when it became busy.
     pub(super) fn leave_clock_to_others(&self) {
         if ptr::eq(self.fibers.running.get(), self.fibers.main.get()) {
             self.tell_of_next();

@@ -2,8 +2,8 @@
 //! at the stack's top.
 //!
 //! The block lies in the page that the first frames touch anyway, so it costs no memory of its own.
-//! All fields belong to the coroutine's home worker. A waker reads `worker`, which does not change
-//! while the coroutine is suspended by a wait.
+//! All fields belong to the fiber's home worker. A waker reads `worker`, which does not change
+//! while the fiber is suspended by a wait.
 
 use crate::asm;
 use crate::retire::context::Context;
@@ -17,13 +17,13 @@ use std::ops::{Deref, Range};
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
-/// Whether the worker observes the task on a coroutine (balance/crowd.rs).
+/// Whether the worker observes the task on a fiber (balance/crowd.rs).
 #[derive(Clone, Copy)]
 #[repr(u8)] // so that one byte tells the variants apart
 pub(crate) enum Observation {
     /// Not before the task waits.
     None,
-    /// No: there is nothing to learn from the task that the coroutine was made for.
+    /// No: there is nothing to learn from the task that the fiber was made for.
     Ignored,
     Task(Observed),
 }
@@ -45,26 +45,25 @@ pub(crate) struct Observed {
     pub(crate) parks: u64,
 }
 
-/// A coroutine; see the module's documentation. `W` is the worker, of which this layer knows
-/// nothing.
+/// A fiber; see the module's documentation. `W` is the worker, of which this layer knows nothing.
 #[repr(C, align(16))]
 pub(crate) struct FiberOf<W> {
     pub(crate) context: Context,
     stack: Cell<Option<Stack>>,
     /// A task may be run in place while the stack pointer is above this address.
     half: usize,
-    /// The innermost task on the coroutine, while it is suspended.
+    /// The innermost task on the fiber, while it is suspended.
     pub(crate) task: Cell<*const Record>,
     /// A task to start before anything else; `None` for a plain loop.
     pub(crate) first: Cell<Option<RunRef>>,
     pub(crate) worker: Cell<*const W>,
-    /// The wait in whose name the coroutine has an extra stack (`exhaustion`).
+    /// The wait in whose name the fiber has an extra stack (`exhaustion`).
     pub(crate) extra_for: Cell<Option<ExtraFor>>,
-    /// The coroutine that has called this one and waits for its end, if their worker is blocked.
+    /// The fiber that has called this one and waits for its end, if their worker is blocked.
     pub(crate) caller: Cell<Option<NextOf<W>>>,
-    /// The coroutine has called another one, so its context is saved in the middle of that call.
+    /// The fiber has called another one, so its context is saved in the middle of that call.
     pub(crate) calls: Cell<bool>,
-    /// The innermost task on the coroutine that polls a future.
+    /// The innermost task on the fiber that polls a future.
     pub(crate) polls: Cell<*const Record>,
     pub(crate) observation: Cell<Observation>,
 }
@@ -92,16 +91,16 @@ impl<W> FiberOf<W> {
         }
     }
 
-    /// The main coroutine, which is a thread on its own stack.
+    /// The main fiber, which is a thread on its own stack.
     pub(crate) fn of_thread(worker: *const W) -> FiberOf<W> {
         FiberOf::new(Context::of_thread(), None, usize::MAX, None, worker)
     }
 
-    /// Creates a coroutine on a stack, on which nothing lives. `entry` is called with the
-    /// coroutine's address.
+    /// Creates a fiber on a stack, on which nothing lives. `entry` is called with the fiber's
+    /// address.
     ///
     /// # Safety
-    /// The call of `entry` with that address is sound when the coroutine is continued.
+    /// The call of `entry` with that address is sound when the fiber is continued.
     #[inline]
     pub(crate) unsafe fn create(
         stack: Stack,
@@ -123,14 +122,14 @@ impl<W> FiberOf<W> {
         }
     }
 
-    /// The task that is set aside on the coroutine, while it is suspended.
+    /// The task that is set aside on the fiber, while it is suspended.
     pub(crate) fn waiting_task(&self) -> Option<TaskRef<'_>> {
-        // SAFETY: null, or the innermost task on the coroutine, which has not ended.
+        // SAFETY: null, or the innermost task on the fiber, which has not ended.
         Some(unsafe { TaskRef::new(NonNull::new(self.task.get().cast_mut())?) })
     }
 
     /// Whether more than half of the stack is left below the caller's frame. Returns `false` on any
-    /// stack that is not this coroutine's (a bare coroutine's, a signal handler's).
+    /// stack that is not this fiber's (a bare coroutine's, a signal handler's).
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
         let pointer = asm::stack_pointer();
@@ -138,9 +137,8 @@ impl<W> FiberOf<W> {
     }
 
     fn with_stack<R>(&self, f: impl FnOnce(&Stack) -> R) -> Option<R> {
-        // SAFETY: the field is written only when the coroutine is created and when the stack is
-        // taken out, both by the owner of the coroutine. No reference into the field exists at
-        // these times.
+        // SAFETY: the field is written only when the fiber is created and when the stack is taken
+        // out, both by the owner of the fiber. No reference into the field exists at these times.
         unsafe { &*self.stack.as_ptr() }.as_ref().map(f)
     }
 
@@ -159,8 +157,8 @@ impl<W> FiberOf<W> {
     }
 }
 
-/// A coroutine that a worker may go on with. It is new or suspended, or the running one itself, and
-/// the holder alone may continue it.
+/// A fiber that a worker may go on with. It is new or suspended, or the running one itself, and the
+/// holder alone may continue it.
 #[must_use]
 pub(crate) struct NextOf<W>(pub(super) NonNull<FiberOf<W>>);
 
@@ -180,7 +178,7 @@ impl<W> Deref for NextOf<W> {
 
     #[inline(always)]
     fn deref(&self) -> &FiberOf<W> {
-        // SAFETY: a coroutine stays where it is until it has run to its end.
+        // SAFETY: a fiber stays where it is until it has run to its end.
         unsafe { self.0.as_ref() }
     }
 }

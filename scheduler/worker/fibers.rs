@@ -1,4 +1,4 @@
-//! The coroutines that a worker knows by name: the running one, the main one, and the spare one.
+//! The fibers that a worker knows by name: the running one, the main one, and the spare one.
 
 use crate::scheduler::worker::fiber::{FiberOf, NextOf};
 use std::cell::Cell;
@@ -6,17 +6,17 @@ use std::ptr::{self, NonNull};
 
 /// See the module's documentation. `W` is the worker, of which this layer knows nothing.
 pub(crate) struct Fibers<W> {
-    /// The running coroutine.
+    /// The running fiber.
     pub(crate) running: Cell<*const FiberOf<W>>,
-    /// The main coroutine, which is the worker's thread itself.
+    /// The main fiber, which is the worker's thread itself.
     pub(crate) main: Cell<*const FiberOf<W>>,
-    /// A suspended coroutine with an idle loop.
+    /// A suspended fiber with an idle loop.
     spare: Cell<*const FiberOf<W>>,
-    /// The spare coroutine is to end.
+    /// The spare fiber is to end.
     pub(crate) dismissing: Cell<bool>,
-    /// A coroutine with an extra stack that has ended. The main coroutine gives the stack back.
+    /// A fiber with an extra stack that has ended. The main fiber gives the stack back.
     pub(crate) ended_extra: Cell<*const FiberOf<W>>,
-    /// The coroutine that has just ended, for the sanitizer.
+    /// The fiber that has just ended, for the sanitizer.
     #[cfg(cygnet_tsan)]
     pub(crate) departed: Cell<*const FiberOf<W>>,
 }
@@ -38,12 +38,12 @@ impl<W> Fibers<W> {
         !self.spare.get().is_null()
     }
 
-    /// Makes the running coroutine, which has nothing to do, the spare one.
+    /// Makes the running fiber, which has nothing to do, the spare one.
     pub(crate) fn spare_running(&self) {
         self.spare.set(self.running.get());
     }
 
-    /// Takes the spare coroutine, if there is one: it is suspended, or the running one itself.
+    /// Takes the spare fiber, if there is one: it is suspended, or the running one itself.
     #[inline(always)]
     pub(crate) fn take_spare(&self) -> Option<NextOf<W>> {
         NonNull::new(self.spare.replace(ptr::null()).cast_mut()).map(NextOf)

@@ -12,7 +12,7 @@ const WARM_STACKS: usize = 64;
 /// See the module's documentation.
 pub(crate) struct Memory {
     pub(crate) stacks: RefCell<StackPool>,
-    /// The stack class of the worker's coroutines.
+    /// The stack class of the worker's fibers.
     pub(crate) class: StackClass,
     pub(crate) records: RecordPool,
     /// No stack could be had. Cleared when the worker gets one within the limit. The fields below

@@ -46,7 +46,7 @@ use crossbeam_utils::CachePadded;
 use std::cell::Cell;
 use std::ptr;
 
-/// A coroutine of a worker.
+/// A fiber of a worker.
 pub(crate) type Fiber = FiberOf<Worker>;
 
 /// See the module's documentation.
@@ -162,13 +162,13 @@ impl Worker {
 
     #[inline]
     pub(crate) fn fiber(&self) -> &Fiber {
-        // SAFETY: set whenever a coroutine is switched to, which lives while it runs.
+        // SAFETY: set whenever a fiber is switched to, which lives while it runs.
         unsafe { &*self.fibers.running.get() }
     }
 
     #[inline]
     pub(crate) fn main(&self) -> &Fiber {
-        // SAFETY: the main coroutine lives as long as the worker's thread.
+        // SAFETY: the main fiber lives as long as the worker's thread.
         unsafe { &*self.fibers.main.get() }
     }
 
@@ -205,12 +205,12 @@ impl Worker {
         unsafe { LiveNode::new(&raw const self.shared().root.node) }
     }
 
-    /// The coroutine of a task that is ready to go on.
+    /// The fiber of a task that is ready to go on.
     #[inline(always)]
     pub(crate) fn fiber_of<'a>(task: &Ready) -> &'a Fiber {
         let place = ptr::with_exposed_provenance::<Fiber>(task.place.load(Ordering::Relaxed));
-        // SAFETY: a task that has a coroutine notes it in `place` before it waits or is queued as
-        // ready, and a suspended coroutine stays where it is.
+        // SAFETY: a task that has a fiber notes it in `place` before it waits or is queued as
+        // ready, and a suspended fiber stays where it is.
         unsafe { &*place }
     }
 
@@ -222,14 +222,14 @@ impl Worker {
         self.housekeeping();
     }
 
-    /// Takes a coroutine in: it is one of this worker's from now on.
+    /// Takes a fiber in: it is one of this worker's from now on.
     pub(crate) fn adopt(&self, fiber: &Fiber) {
         fiber.worker.set(ptr::from_ref(self));
         let live = &self.remote.live;
         live.store(live.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Gives up a coroutine that ends or moves to another worker.
+    /// Gives up a fiber that ends or moves to another worker.
     pub(crate) fn disown(&self) {
         let live = &self.remote.live;
         live.store(live.load(Ordering::Relaxed) - 1, Ordering::Relaxed);

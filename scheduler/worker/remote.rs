@@ -56,7 +56,7 @@ pub(crate) struct Remote {
     pub(crate) thief: Thief,
     pub(crate) sleeper: Sleeper,
     pub(crate) timers: Timers,
-    /// Started coroutines that have not ended.
+    /// Started fibers that have not ended.
     pub(crate) live: AtomicU32,
     pub(crate) counters: CachePadded<Counters>,
     pub(crate) census: CachePadded<Census>,

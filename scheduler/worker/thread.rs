@@ -77,7 +77,7 @@ fn call(hook: Option<&(dyn Fn() + Send + Sync)>) {
 pub(crate) fn describe(address: usize) -> Option<Description> {
     let worker = Worker::current()?;
     let fiber = worker.fibers.running.get();
-    // SAFETY: null or the coroutine that runs on this thread.
+    // SAFETY: null or the fiber that runs on this thread.
     let fiber = unsafe { fiber.as_ref() }?;
     let guard = fiber.guard()?;
     if !guard.contains(&address) {
