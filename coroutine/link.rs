@@ -19,7 +19,7 @@ use std::{panic, ptr};
 
 use super::current;
 use crate::retire::context::Context;
-use crate::retire::nesting::{self, Node};
+use crate::retire::nesting::{self, PinCount};
 use crate::scheduler::worker::Worker;
 use crate::shim::abort_with;
 
@@ -58,10 +58,10 @@ struct Dismissed;
 
 /// The part of a coroutine that is independent of its types; see the module's documentation.
 ///
-/// The node comes first: a pointer to it is a pointer to the whole.
+/// The pin count comes first: a pointer to it is a pointer to the whole.
 #[repr(C)]
 pub(super) struct Link {
-    node: Node,
+    pins: PinCount,
     pub(super) context: Context,
     /// The flow of the resumer, which waits; valid while running. It is kept here and not in the
     /// resumer's frame, as each load on the way to the other side's stack pointer delays the
@@ -90,7 +90,7 @@ impl Link {
         scoped: bool,
     ) -> Link {
         Link {
-            node: Node::new(),
+            pins: PinCount::new(),
             context,
             resumer: Context::of_thread(),
             resumed_by: Cell::new(ptr::null()),
@@ -172,9 +172,9 @@ impl Link {
     /// Panics unless the caller is the body and may leave its stack suspended.
     #[inline(always)]
     pub(super) fn assert_may_suspend(&self) -> Suspending<'_> {
-        // The node is not free if it is pinned, or guarded by `dismiss` because the coroutine is
-        // dropped.
-        if crate::shim::panicking() || !ptr::eq(current::innermost(), self) || !self.node.is_free()
+        // The coroutine is not free if it is pinned, or forbidden to suspend by `dismiss` because
+        // it is dropped.
+        if crate::shim::panicking() || !ptr::eq(current::innermost(), self) || !self.pins.is_free()
         {
             self.refuse_to_suspend();
         }
@@ -184,7 +184,7 @@ impl Link {
     /// Forbids the body to suspend, for ever: it is about to be unwound.
     pub(super) fn dismiss(&self) {
         self.suspension.set(Suspension::Never);
-        self.node.guard();
+        self.pins.forbid_suspension();
     }
 
     #[cold]
@@ -196,7 +196,7 @@ impl Link {
                  suspend, not another coroutine or a task that runs inside it"
             );
         }
-        if self.node.is_pinned() {
+        if self.pins.is_pinned() {
             panic!(
                 "Yielder::suspend was called inside a call that must return first, in the task or \
                  thread where it began: no_suspend, wait, select!, scope, join, a parallel loop, \

@@ -18,23 +18,23 @@ use crate::asm;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
-/// The part of a bare coroutine that this module knows.
-pub(crate) struct Node {
+/// The part of a bare coroutine that this module knows. A pointer to it is one to the coroutine.
+pub(crate) struct PinCount {
     /// The number of sections that must end before the body leaves its stack, and the bit
-    /// [`Node::GUARDED`].
+    /// [`PinCount::FORBIDDEN`].
     pins: Cell<u32>,
 }
 
-impl Node {
-    pub(crate) const fn new() -> Node {
-        Node { pins: Cell::new(0) }
+impl PinCount {
+    pub(crate) const fn new() -> PinCount {
+        PinCount { pins: Cell::new(0) }
     }
 
     /// Set by the coroutine's owner: the body must never leave its stack again, pinned or not. The
-    /// bit shares a word with the count, so that [`is_free`](Node::is_free) is a single comparison.
-    const GUARDED: u32 = 1 << 31;
+    /// bit shares a word with the count, so that [`is_free`](PinCount::is_free) is a single comparison.
+    const FORBIDDEN: u32 = 1 << 31;
 
-    /// Returns whether the coroutine is neither pinned nor guarded.
+    /// Returns whether the coroutine is neither pinned nor forbidden to suspend.
     #[inline(always)]
     pub(crate) fn is_free(&self) -> bool {
         self.pins.get() == 0
@@ -42,12 +42,12 @@ impl Node {
 
     /// Returns whether the body is in a section that pins it.
     pub(crate) fn is_pinned(&self) -> bool {
-        self.pins.get() & !Node::GUARDED != 0
+        self.pins.get() & !PinCount::FORBIDDEN != 0
     }
 
     /// Forbids the body to leave its stack, for ever.
-    pub(crate) fn guard(&self) {
-        self.pins.set(self.pins.get() | Node::GUARDED);
+    pub(crate) fn forbid_suspension(&self) {
+        self.pins.set(self.pins.get() | PinCount::FORBIDDEN);
     }
 }
 
@@ -61,28 +61,28 @@ impl Node {
 ///
 /// If the coroutine were suspended in the middle of such a call, the task could continue with the
 /// change in place, undo it out of order, or end, and another task could resume the coroutine.
-pub(crate) struct Pin(Option<NonNull<Node>>);
+pub(crate) struct Pin(Option<NonNull<PinCount>>);
 
 impl Pin {
     /// Pins the innermost bare coroutine of the running thread, if there is one.
     #[inline]
     pub(crate) fn innermost() -> Pin {
-        let node = NonNull::new(innermost().cast_mut());
-        if let Some(node) = node {
+        let coroutine = NonNull::new(innermost().cast_mut());
+        if let Some(coroutine) = coroutine {
             // SAFETY: a coroutine in the chain of the running thread is alive.
-            let pins = unsafe { &node.as_ref().pins };
+            let pins = unsafe { &coroutine.as_ref().pins };
             pins.set(pins.get() + 1);
         }
-        Pin(node)
+        Pin(coroutine)
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        if let Some(node) = self.0 {
+        if let Some(coroutine) = self.0 {
             // SAFETY: this frame stands on the pinned coroutine or was called from it, so the
             // coroutine cannot end before this returns.
-            let pins = unsafe { &node.as_ref().pins };
+            let pins = unsafe { &coroutine.as_ref().pins };
             pins.set(pins.get() - 1);
         }
     }
@@ -91,27 +91,27 @@ impl Drop for Pin {
 /// Returns the innermost running bare coroutine, or null. May be called at any time in the life of
 /// the thread, also from a signal handler.
 #[inline(always)]
-pub(crate) fn innermost() -> *const Node {
+pub(crate) fn innermost() -> *const PinCount {
     asm::nesting_word().cast()
 }
 
 /// Makes `coroutine` the innermost one.
 #[inline(always)]
-pub(crate) fn set_innermost(coroutine: *const Node) {
+pub(crate) fn set_innermost(coroutine: *const PinCount) {
     asm::set_nesting_word(coroutine.cast_mut().cast());
 }
 
 /// Makes `coroutine` the innermost one. Returns the first word of the thread, and the coroutine
 /// that was innermost before.
 #[inline(always)]
-pub(crate) fn enter(coroutine: *const Node) -> (*mut u8, *const Node) {
+pub(crate) fn enter(coroutine: *const PinCount) -> (*mut u8, *const PinCount) {
     let (first, outer) = asm::swap_nesting_word(coroutine.cast_mut().cast());
     (first, outer.cast_const().cast())
 }
 
 /// The chain pointer of a suspended task.
 #[must_use = "without it the task would lose its current coroutine"]
-pub(crate) struct Saved(*const Node);
+pub(crate) struct Saved(*const PinCount);
 
 /// Sets the pointer of the running task aside. The next task starts outside of any bare coroutine.
 #[inline(always)]
