@@ -184,9 +184,9 @@ models! {
 }
 
 /// A hook that reports whether it was told of a cancel.
-struct Verdict(std::sync::mpsc::Sender<bool>);
+struct Report(std::sync::mpsc::Sender<bool>);
 
-impl Body for Verdict {
+impl Body for Report {
     fn on_cancel(self: Box<Self>, _: Arc<Cause>) {
         self.0.send(true).unwrap();
     }
@@ -203,7 +203,7 @@ fn what_is_told_stays(early: bool) {
     explore_to_the_end(3, move || {
         let (_root, task, _) = watched_scene();
         let (tell, told) = std::sync::mpsc::channel();
-        let watch = || watch_task(&task, Box::new(Verdict(tell.clone())));
+        let watch = || watch_task(&task, Box::new(Report(tell.clone())));
         let watching = early.then(watch);
         let canceller = spawn(move || cancel(&task, Some(Cause::shut_down())));
         finish(&task);
