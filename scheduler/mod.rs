@@ -13,7 +13,7 @@
 //! | `wait` | how a task waits |
 //! | `cancel` | how a task is cancelled, and notices |
 //! | `stacks` | stack exhaustion |
-//! | `timers` | each worker's wheel, deadlines, and the watch for busy workers |
+//! | `timers` | each worker's wheel, deadlines, and the timekeeper for busy workers |
 //! | `blocking` | threads for calls that block |
 //! | `simulation` | the scheduler on one thread, driven by a seed |
 

@@ -199,8 +199,8 @@ impl Worker {
 
     /// Runs another fiber, from the main one, until the worker comes back to main.
     pub(crate) fn leave_main(&self, next: NextFiber) {
-        if self.clockwork.watches.get() || self.remote.timers.want_looks() {
-            self.hand_watch_over();
+        if self.clockwork.keeps_time.get() || self.remote.timers.want_looks() {
+            self.hand_timekeeping_over();
         }
         self.switch(next);
         self.reap();

@@ -268,7 +268,7 @@ impl Searcher {
         }
         let shared = worker.shared();
         // A worker that has set a timer meanwhile has woken no worker, and relied on this one.
-        worker.clockwork.watches.set(true);
+        worker.clockwork.keeps_time.set(true);
         shared.idle.stop_searching();
         if shared.idle.resting() == 0 {
             return;

@@ -161,10 +161,10 @@ impl Shared {
         if self.remote(index).timers.admit(timer, waker)? {
             let due = Tick(timer.entry.at());
             match here {
-                Some(_) => self.watch.ensure(&self.idle, self, due),
+                Some(_) => self.timekeeper.ensure(&self.idle, self, due),
                 None => {
                     let timers = &self.remote(index).timers;
-                    self.watch.ensure_from_outside(&self.idle, self, index, timers, due);
+                    self.timekeeper.ensure_from_outside(&self.idle, self, index, timers, due);
                 }
             }
         }

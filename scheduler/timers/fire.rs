@@ -53,7 +53,7 @@ impl Worker {
     pub(crate) fn set_timer(&self, timer: Pin<&Timer>) {
         if self.remote.timers.set(timer) {
             let shared = self.shared();
-            shared.watch.ensure(&shared.idle, shared, Tick(timer.entry.at()));
+            shared.timekeeper.ensure(&shared.idle, shared, Tick(timer.entry.at()));
         }
     }
 

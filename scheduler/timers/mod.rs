@@ -6,7 +6,7 @@
 //! | `fire` | setting and firing timers |
 //! | `limit`, `deadline` | the time limits of scopes |
 //! | `alarm` | the timer of a future |
-//! | `rest`, `watch` | how a worker rests; which worker watches for busy ones |
+//! | `rest`, `timekeeper` | how a worker rests; which worker sees to the timers of busy ones |
 //!
 //! # Where a timer is, and what may touch it
 //!
@@ -40,8 +40,8 @@
 //!   above itself ([`fire_if_overdue`]), so a single worker suffices, even if it is busy with that
 //!   very task.
 //! * **A worker that has nothing to do.** On its way to rest it fires what is overdue in the
-//!   wheels of the workers that are awake. One of the resting workers **watches**: it rests no
-//!   longer than to the lowest `next` of the workers that are awake.
+//!   wheels of the workers that are awake. One of the resting workers is the **timekeeper**: it
+//!   rests no longer than to the lowest `next` of the workers that are awake.
 //!
 //! # Why no timer is left to a worker that stays busy
 //!
@@ -49,19 +49,18 @@
 //! store and a load:
 //!
 //! 1. A worker that sets a timer, or that gets up and goes on to something else with a timer in
-//!    its wheel: it lowers `next`, or says that it is awake; *fences*; reads until when a worker
-//!    watches ([`Watch`](watch::Watch)) and which workers sleep, and wakes one if the watch ends
-//!    too late.
+//!    its wheel: it lowers `next`, or says that it is awake; *fences*; reads until when the
+//!    timekeeper rests ([`Timekeeper`](timekeeper::Timekeeper)) and which workers sleep, and wakes
+//!    one if the timekeeper would get up too late.
 //! 2. A worker that lies down: it enters the list of sleepers; *fences* (`Idle::rest`); reads the
-//!    `next` of the workers that are awake, and plans anew if one of them is earlier than what is
-//!    watched.
-//! 3. A worker that has watched and goes on to something else: it says so; *fences*; reads the
-//!    `next` of the workers that are awake, and wakes another worker if it must.
+//!    `next` of the workers that are awake, and plans anew if one of them is due before
+//!    the timekeeper gets up.
+//! 3. A timekeeper that goes on to something else: it says so; *fences*; reads the `next` of the
+//!    workers that are awake, and wakes another worker if it must.
 //!
 //! Of 1 and 2, one sees the other, and so it is with 1 and 3. As long as a worker searches, no
-//! worker is woken: a searcher is relied on like a worker that watches. Foreign code (a hook, a
-//! waker) may take its time, so a worker that calls it goes on to something else, and is no
-//! searcher any more.
+//! worker is woken: a searcher is relied on like a timekeeper. Foreign code (a hook, a waker) may
+//! take its time, so a worker that calls it goes on to something else, and is no searcher any more.
 //!
 //! # Why no timer that a foreign thread sets is missed
 //!
@@ -74,13 +73,13 @@
 //! * **The worker is on its way to rest.** By the same pair it sees the timer, or it plans later
 //!   still.
 //! * **The worker is busy, or gets up to be busy.** The thread then does what a worker does that
-//!   sets a timer: it reads until when a worker watches, and wakes a sleeper if that is too late.
-//!   The worker that watches must then see that the timer's worker does not rest. A worker that
-//!   gets up says so (`rests`); *fences*; and reads `next` and `clock` before it goes on to
+//!   sets a timer: it reads until when the timekeeper rests, and wakes a sleeper if that is too
+//!   late. The timekeeper must then see that the timer's worker does not rest. A worker that gets
+//!   up says so (`rests`); *fences*; and reads `next` and `clock` before it goes on to
 //!   anything. If its fence comes first in the total order, then a worker that the thread wakes,
 //!   or that lies down after the thread has looked, sees that the timer's worker does not rest.
-//!   Otherwise the timer's worker sees the timer, and makes sure that it is watched, as in the
-//!   section before.
+//!   Otherwise the timer's worker sees the timer, and makes sure that a timekeeper sees to it,
+//!   as in the section before.
 //!
 //! # Workers that rest briefly
 //!
@@ -96,8 +95,8 @@ pub(crate) mod limit;
 mod models;
 mod rest;
 pub(crate) mod tick;
+pub(crate) mod timekeeper;
 pub(crate) mod timer;
-pub(crate) mod watch;
 mod wheel;
 
 pub(crate) use alarm::{Alarm, Ended};

@@ -3,8 +3,8 @@
 //! ci/loom.sh. There is no clock: where a model fires the wheel, the time has come.
 
 use super::tick::Tick;
+use super::timekeeper::Timekeeper;
 use super::timer::{Action, Timer, Timers};
-use super::watch::Watch;
 use crate::scheduler::life::complete::wake_future;
 use crate::scheduler::models::Dormitory;
 use crate::scheduler::steal::idle::{Rest, Sleepers};
@@ -134,7 +134,7 @@ models! {
 struct House<const N: usize> {
     waiting: Stage<Waiting>,
     dormitory: Dormitory<N>,
-    watch: Watch,
+    timekeeper: Timekeeper,
 }
 
 impl<const N: usize> House<N> {
@@ -142,7 +142,7 @@ impl<const N: usize> House<N> {
         Stage::new(House {
             waiting: Waiting::new(),
             dormitory: Dormitory::new(),
-            watch: Watch::new(),
+            timekeeper: Timekeeper::new(),
         })
     }
 
@@ -153,8 +153,8 @@ impl<const N: usize> House<N> {
     /// As `Shared::set_alarm` does from outside.
     fn set(&self) {
         assert!(Waiting::set(self.waiting));
-        let (watch, dormitory) = (&self.watch, &self.dormitory);
-        watch.ensure_from_outside(&dormitory.idle, dormitory, 0, &self.waiting.timers, DUE);
+        let (timekeeper, dormitory) = (&self.timekeeper, &self.dormitory);
+        timekeeper.ensure_from_outside(&dormitory.idle, dormitory, 0, &self.waiting.timers, DUE);
     }
 
     fn end(this: Stage<House<N>>) {
@@ -211,7 +211,7 @@ fn set_while_its_worker_gets_up(end_rest: fn(&Timers)) {
         end_rest(timers);
         // As `Worker::leave_main` does.
         if timers.want_looks() {
-            house.watch.ensure(&house.dormitory.idle, &house.dormitory, timers.next());
+            house.timekeeper.ensure(&house.dormitory.idle, &house.dormitory, timers.next());
         }
     });
     see_to_others(house);
@@ -236,10 +236,10 @@ fn see_to_others(house: Stage<House<2>>) {
         }
         // As `Worker::plan_rest` does.
         let elsewhere = unattended();
-        if elsewhere < Tick::NEVER && house.watch.begin(1, elsewhere) {
+        if elsewhere < Tick::NEVER && house.timekeeper.begin(1, elsewhere) {
             continue; // it rests until then
         }
-        let look = || house.watch.misses(unattended(), Tick::NEVER);
+        let look = || house.timekeeper.misses(unattended(), Tick::NEVER);
         house.dormitory.idle.rest(&house.dormitory, 1, Rest::Sleep, look);
         // As `Searcher::leave_searchers` does for a worker that was woken to search.
         if house.dormitory.idle.anyone_searching() {
@@ -257,23 +257,23 @@ models! {
     }), fails: "deadlock";
 }
 
-/// Worker 0 sets a timer. Worker 2, which watches and would be up before that is due, goes on to
+/// Worker 0 sets a timer. Worker 2, the timekeeper, would be up before that is due, but goes on to
 /// something that never ends. Worker 1 rests, and then sees to the timer.
 #[test]
-fn loom_a_timer_left_to_a_watcher_is_seen_by_the_next_one() {
+fn loom_a_timer_left_to_a_timekeeper_is_seen_by_the_next_one() {
     explore(2, || {
         let house = House::<2>::new();
-        assert!(house.watch.begin(2, Tick(1)), "another one watches");
+        assert!(house.timekeeper.begin(2, Tick(1)), "another one is the timekeeper");
         let sets = spawn(move || {
             assert!(Waiting::set(house.waiting));
-            house.watch.ensure(&house.dormitory.idle, &house.dormitory, DUE);
+            house.timekeeper.ensure(&house.dormitory.idle, &house.dormitory, DUE);
         });
         let hands_over = spawn(move || {
-            // As `Worker::hand_watch_over` does.
-            house.watch.hand_over(2);
+            // As `Worker::hand_timekeeping_over` does.
+            house.timekeeper.hand_over(2);
             let due = house.waiting.timers.next();
             if due < Tick::NEVER {
-                house.watch.ensure(&house.dormitory.idle, &house.dormitory, due);
+                house.timekeeper.ensure(&house.dormitory.idle, &house.dormitory, due);
             }
         });
         see_to_others(house);

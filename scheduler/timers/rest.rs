@@ -40,29 +40,29 @@ impl Worker {
     pub(super) fn leave_clock_to_others(&self) {
         if ptr::eq(self.fibers.running.get(), self.fibers.main.get()) {
             self.tell_of_next();
-            self.hand_watch_over();
+            self.hand_timekeeping_over();
         }
     }
 
     /// The time until the next timer is due, here or on a worker that may be busy. A worker that
-    /// rests without being watched, and without watching, rests no longer than this.
+    /// rests without a timekeeper, and without being one, rests no longer than this.
     pub(crate) fn time_to_next(&self) -> Option<Duration> {
         let next = self.remote.timers.next().min(self.first_unattended());
         (next < Tick(NEVER)).then(|| next.time_left())
     }
 
-    /// Shortens a rest so that the worker is up when a timer is due: its own or, if it watches,
-    /// that of another worker.
+    /// Shortens a rest so that the worker is up when a timer is due: its own or, if it is the
+    /// timekeeper, that of another worker.
     pub(crate) fn plan_rest(&self, rest: Rest) -> Rest {
         let timers = &self.remote.timers;
         let own = if timers.next() < Tick(NEVER) { timers.update_next() } else { Tick(NEVER) };
         let index = self.remote.index;
         let elsewhere = self.first_unattended();
-        let watches = elsewhere < Tick(NEVER) && self.shared().watch.begin(index, elsewhere);
-        if self.clockwork.watches.replace(watches) && !watches {
-            self.shared().watch.end(index);
+        let keeps = elsewhere < Tick(NEVER) && self.shared().timekeeper.begin(index, elsewhere);
+        if self.clockwork.keeps_time.replace(keeps) && !keeps {
+            self.shared().timekeeper.end(index);
         }
-        let until = if watches { own.min(elsewhere) } else { own };
+        let until = if keeps { own.min(elsewhere) } else { own };
         self.clockwork.up_at.set(until.0);
         timers.rests.store(true, Ordering::Relaxed);
         if until == Tick(NEVER) { rest } else { rest.at_most(until.time_left()) }
@@ -73,18 +73,18 @@ impl Worker {
     pub(crate) fn must_plan_anew(&self) -> bool {
         let up_at = Tick(self.clockwork.up_at.get());
         self.remote.timers.is_due_before(up_at)
-            || self.shared().watch.misses(self.first_unattended(), up_at)
+            || self.shared().timekeeper.misses(self.first_unattended(), up_at)
     }
 
     /// Makes sure that a resting worker, if there is one, sees to the timers. Called when this
-    /// worker becomes busy and has timers, has watched the timers of others, or has searched.
+    /// worker becomes busy and has timers, has been the timekeeper, or has searched.
     #[cold]
     #[inline(never)]
-    pub(crate) fn hand_watch_over(&self) {
+    pub(crate) fn hand_timekeeping_over(&self) {
         let shared = self.shared();
         let mut due = self.remote.timers.next();
-        if self.clockwork.watches.replace(false) {
-            shared.watch.hand_over(self.remote.index);
+        if self.clockwork.keeps_time.replace(false) {
+            shared.timekeeper.hand_over(self.remote.index);
             // Timers that were set meanwhile, here or elsewhere, in reliance on this worker.
             due = due.min(self.remote.timers.next());
             if shared.idle.anyone_asleep() {
@@ -92,7 +92,7 @@ impl Worker {
             }
         }
         if due < Tick(NEVER) {
-            shared.watch.ensure(&shared.idle, shared, due);
+            shared.timekeeper.ensure(&shared.idle, shared, due);
         }
     }
 }

@@ -183,7 +183,7 @@ impl Timers {
         self.next() < up_at
     }
 
-    /// Ends a rest of the worker. Workers that rest from now on have to watch the timers of this
+    /// Ends a rest of the worker. Workers that rest from now on have to see to the timers of this
     /// one too, if it becomes busy.
     pub(in crate::scheduler) fn end_rest(&self) {
         self.rests.store(false, Ordering::Relaxed);

@@ -9,7 +9,7 @@ pub(crate) struct Clockwork {
     pub(crate) looked: Cell<u64>,
     /// When a resting worker gets up at the latest.
     pub(crate) up_at: Cell<u64>,
-    /// The worker watches the timers of other workers, or another worker relies on it to look at
-    /// them soon.
-    pub(crate) watches: Cell<bool>,
+    /// The worker is the timekeeper, or another worker relies on it to look at the timers of others
+    /// soon.
+    pub(crate) keeps_time: Cell<bool>,
 }

@@ -10,7 +10,7 @@ use crate::scheduler::queue::item::Item;
 use crate::scheduler::queue::public::{Injector, steal_until};
 use crate::scheduler::stacks::ledger::Ledger;
 use crate::scheduler::steal::idle::{Idle, Sleeper, Sleepers};
-use crate::scheduler::timers::watch::Watch;
+use crate::scheduler::timers::timekeeper::Timekeeper;
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::release::claimed;
 use crate::scheduler::worker::remote::Remote;
@@ -51,7 +51,7 @@ pub(crate) struct Shared {
     pub(crate) root: Root,
     pub(crate) injector: Injector,
     pub(crate) idle: Idle,
-    pub(crate) watch: Watch,
+    pub(crate) timekeeper: Timekeeper,
     pub(crate) stacks: StackMemory,
     pub(crate) blocking: BlockingPool,
     pub(crate) config: Config,
@@ -93,7 +93,7 @@ impl Shared {
             root: Root::new(config.workers),
             injector: Injector::new(),
             idle: Idle::default(),
-            watch: Watch::new(),
+            timekeeper: Timekeeper::new(),
             stacks: StackMemory::new(config.max_stacks),
             blocking: BlockingPool::new(blocking),
             stopping: AtomicBool::new(false),

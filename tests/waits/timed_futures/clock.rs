@@ -107,7 +107,7 @@ fn waited_for(mut time: Duration, waker: &Waker) -> Pin<Box<Sleep>> {
 }
 
 #[test]
-fn the_watching_worker_hands_that_on_before_it_calls_a_slow_waker() {
+fn the_timekeeper_hands_that_on_before_it_calls_a_slow_waker() {
     with(&[3, 8], |rt| {
         let (tell, others) = channel();
         let slow = Slow::new(others);
@@ -124,7 +124,7 @@ fn the_watching_worker_hands_that_on_before_it_calls_a_slow_waker() {
 
 /// The other timer was set before. A hook is as foreign as a waker.
 #[test]
-fn the_watching_worker_hands_that_on_before_it_calls_a_hook() {
+fn the_timekeeper_hands_that_on_before_it_calls_a_hook() {
     /// False if the hook came too late: a timer that is due by then may have been taken out
     /// together with the hook, and comes after it.
     fn in_time(rt: &Runtime, time: Duration) -> bool {

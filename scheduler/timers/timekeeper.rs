@@ -1,4 +1,4 @@
-//! The worker that watches the timers of busy workers. The page of the parent module says why no
+//! The worker that sees to the timers of busy workers. The page of the parent module says why no
 //! timer is forgotten.
 
 use super::tick::Tick;
@@ -6,9 +6,9 @@ use super::timer::Timers;
 use crate::scheduler::steal::idle::{Idle, Sleepers};
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
 
-/// Which worker watches the timers of the workers that are awake, and until when it rests at most:
-/// a tick, with the worker's index in the lower bits. All ones if no worker watches.
-pub(crate) struct Watch(AtomicU64);
+/// Which worker sees to the timers of the workers that are awake, and until when it rests at most:
+/// a tick, with the worker's index in the lower bits. All ones if no worker is the timekeeper.
+pub(crate) struct Timekeeper(AtomicU64);
 
 const NOBODY: u64 = u64::MAX;
 const INDEX_BITS: u32 = 12;
@@ -19,15 +19,15 @@ fn word(until: Tick, index: usize) -> u64 {
     until.0.min(NOBODY >> (INDEX_BITS + 1)) << INDEX_BITS | index as u64
 }
 
-impl Watch {
-    pub(crate) fn new() -> Watch {
-        Watch(AtomicU64::new(NOBODY))
+impl Timekeeper {
+    pub(crate) fn new() -> Timekeeper {
+        Timekeeper(AtomicU64::new(NOBODY))
     }
 
     /// Makes sure that a worker looks at the timers of a worker that is awake when one is `due`,
     /// if any worker sleeps. Called after the timer or the worker's being awake was made known.
     pub(super) fn ensure(&self, idle: &Idle, sleepers: &impl Sleepers, due: Tick) {
-        // MUTANT(watch.ensure.fence): skip
+        // MUTANT(timekeeper.ensure.fence): skip
         fence(Ordering::SeqCst);
         if self.until() > due && idle.anyone_asleep() {
             idle.wake_one(sleepers, false);
@@ -52,13 +52,13 @@ impl Watch {
         }
     }
 
-    /// Until when a worker watches.
+    /// Until when the timekeeper rests.
     pub(super) fn until(&self) -> Tick {
         Tick(self.0.load(Ordering::Relaxed) >> INDEX_BITS)
     }
 
-    /// Makes worker `index` watch until `due`, unless another worker watches and rests no longer
-    /// than that. Returns whether worker `index` watches.
+    /// Makes worker `index` the timekeeper until `due`, unless another one rests no longer than
+    /// that. Returns whether worker `index` is the timekeeper.
     pub(super) fn begin(&self, index: usize, due: Tick) -> bool {
         let mine = word(due, index);
         let claim = |word: u64| (word > mine || is_of(word, index)).then_some(mine);
@@ -66,17 +66,17 @@ impl Watch {
     }
 
     /// Whether something is due on a worker that is awake before the caller, which has lain down,
-    /// gets up, and no worker watches for it. Called after a fence.
+    /// gets up, and no timekeeper gets up for it. Called after a fence.
     pub(super) fn misses(&self, elsewhere: Tick, up_at: Tick) -> bool {
         // MUTANT(timers.rest.elsewhere): false
         elsewhere < up_at && elsewhere < self.until()
     }
 
-    /// Ends the watch of worker `index`, which then looks for timers that were set meanwhile in
+    /// Ends the duty of worker `index`, which then looks for timers that were set meanwhile in
     /// reliance on it.
     pub(super) fn hand_over(&self, index: usize) {
         self.end(index);
-        // MUTANT(watch.hand_over.fence): skip
+        // MUTANT(timekeeper.hand_over.fence): skip
         fence(Ordering::SeqCst);
     }
 
