@@ -240,7 +240,7 @@ mod tests {
         unsafe { at.read() == 0 }
     }
 
-    fn mark(at: *mut u8) {
+    fn write_one(at: *mut u8) {
         // SAFETY: the tests write only to stacks that they or their pool own. No frame lives there.
         unsafe { at.write(1) };
     }
@@ -291,8 +291,8 @@ mod tests {
         let (memory, mut pool) = unlimited(0);
         let stack = pool.take(CLASS, &memory).unwrap();
         let (bottom, last) = (stack.bottom(), stack.limit_top().wrapping_sub(1));
-        mark(bottom);
-        mark(last);
+        write_one(bottom);
+        write_one(last);
         pool.put(stack);
         assert!(!is_zero(bottom) && !is_zero(last));
         pool.drain(&memory);
@@ -354,8 +354,8 @@ mod tests {
             .map(|stack| (stack.bottom(), stack.limit_top().wrapping_sub(KEPT_TOP)))
             .collect();
         for &(bottom, kept) in &ends {
-            mark(bottom);
-            mark(kept);
+            write_one(bottom);
+            write_one(kept);
         }
         stacks.into_iter().for_each(|stack| pool.put(stack));
         trim_all(&mut pool, &memory);
@@ -364,7 +364,7 @@ mod tests {
             assert!(!is_zero(kept), "stack {index}");
         }
         // A stack that has not been used since is not discarded again.
-        mark(ends[0].0);
+        write_one(ends[0].0);
         trim_all(&mut pool, &memory);
         assert!(!is_zero(ends[0].0));
         pool.drain(&memory);

@@ -19,9 +19,9 @@
 //! # Lifetime
 //!
 //! A handle may be dropped long after its runtime, so the queue is a heap object of its own that
-//! outlives its worker. To close the queue, the owner replaces the list by the mark CLOSED and adds
-//! the number of records that are still out to `leftover`. Each later return subtracts one. The
-//! party that takes `leftover` to zero, possibly the owner itself, frees the queue. Before the
+//! outlives its worker. To close the queue, the owner replaces the list by the sentinel CLOSED and
+//! adds the number of records that are still out to `leftover`. Each later return subtracts one.
+//! The party that takes `leftover` to zero, possibly the owner itself, frees the queue. Before the
 //! addition, returns can make the number negative but never zero, so exactly one party sees zero.
 
 use crate::retire::record_pool::{self, Chunk, RecordPool, Shape};
@@ -48,7 +48,7 @@ struct Dead {
 /// The least size of a record in bytes: a dead record holds a list node.
 pub(crate) const LEAST_BYTES: usize = size_of::<Dead>();
 
-/// Returns the mark that replaces the list of a closed queue. It is never dereferenced.
+/// Returns the sentinel that replaces the list of a closed queue. It is never dereferenced.
 fn closed() -> *mut Dead {
     ptr::without_provenance_mut(usize::MAX & !7)
 }

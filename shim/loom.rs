@@ -137,7 +137,7 @@ pub(crate) mod atomic {
     use super::plant::{Kind, order, weakens};
     use loom::sync::atomic::AtomicBool as Turn;
     use std::cell::Cell;
-    use std::sync::atomic::AtomicU32 as Mark;
+    use std::sync::atomic::AtomicU32 as Canary;
     use std::thread::panicking;
 
     thread_local! {
@@ -176,7 +176,7 @@ pub(crate) mod atomic {
                 /// Updated before every access, so that any two accesses count as dependent (see
                 /// the face's documentation).
                 turn: Turn,
-                mark: Mark,
+                canary: Canary,
             }
 
             #[allow(dead_code, reason = "each type is used by some protocol, no protocol uses all")]
@@ -185,13 +185,13 @@ pub(crate) mod atomic {
                 pub(crate) fn new(value: $value) -> Self {
                     let inner = loom::sync::atomic::$name::new(value);
                     LIVE.set(LIVE.get() + 1);
-                    $name { inner, turn: Turn::new(false), mark: Mark::new(ALIVE) }
+                    $name { inner, turn: Turn::new(false), canary: Canary::new(ALIVE) }
                 }
 
                 #[track_caller]
                 fn touch(&self) -> &loom::sync::atomic::$name $(<$t>)? {
-                    let mark = self.mark.load(Ordering::Relaxed);
-                    assert_eq!(mark, ALIVE, "an atomic is used after its end");
+                    let canary = self.canary.load(Ordering::Relaxed);
+                    assert_eq!(canary, ALIVE, "an atomic is used after its end");
                     self.turn.swap(false, Ordering::Relaxed);
                     &self.inner
                 }
@@ -244,10 +244,10 @@ pub(crate) mod atomic {
                     if panicking() {
                         return; // the checker has found something and is not there any more
                     }
-                    let mark = self.mark.load(Ordering::Relaxed);
-                    assert_eq!(mark, ALIVE, "an atomic ends twice");
+                    let canary = self.canary.load(Ordering::Relaxed);
+                    assert_eq!(canary, ALIVE, "an atomic ends twice");
                     $end(&mut self.inner);
-                    self.mark.store(DEAD, Ordering::Relaxed);
+                    self.canary.store(DEAD, Ordering::Relaxed);
                     LIVE.set(LIVE.get() - 1);
                 }
             }
@@ -410,8 +410,8 @@ pub(crate) fn entropy() -> u64 {
     0x9e37_79b9_7f4a_7c15
 }
 
-/// An allocator that frees memory late, so that a use after the end finds the mark `DEAD` in place
-/// instead of other data.
+/// An allocator that frees memory late, so that a use after the end finds the canary `DEAD` in
+/// place instead of other data.
 #[cfg(test)]
 struct Quarantine {
     ring: std::cell::UnsafeCell<[(*mut u8, std::alloc::Layout); Quarantine::LEN]>,

@@ -78,8 +78,8 @@ pub(crate) fn of_runtime(shared: &Shared) -> Swansong {
         };
         attach(&shared.attached, fresh)
     });
-    // The end of the runtime first marks it as closing and then looks for a `Swansong`. So it has
-    // found this one, or this load sees the mark.
+    // The end of the runtime first sets that it is closing and then looks for a `Swansong`. So it
+    // has found this one, or this load sees that.
     if shared.is_closing() {
         stop(&swansong.node);
     }

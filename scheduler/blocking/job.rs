@@ -8,12 +8,12 @@ use std::ptr::NonNull;
 
 type Closure<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// A closure to be run on another thread, and the word that marks its end. A job lies on the stack
-/// of the task that waits for it, its owner.
+/// A closure to be run on another thread, and the word that records its end. A job lies on the
+/// stack of the task that waits for it, its owner.
 ///
 /// What the locks guard is the owner's until the job is queued, then that of the thread that takes
-/// the job out of the queue, and again the owner's when the end is marked or the job is taken back.
-/// So no thread ever waits for the locks.
+/// the job out of the queue, and again the owner's when the end is recorded or the job is taken
+/// back. So no thread ever waits for the locks.
 pub(crate) struct Job<'a> {
     closure: Mutex<Option<Closure<'a>>>,
     panic: Mutex<Option<Payload>>,
@@ -49,27 +49,27 @@ impl<'a> Job<'a> {
 /// the queue is the only one to use it.
 pub(super) struct Sent(NonNull<Job<'static>>);
 
-// SAFETY: the closure is Send, and the job stays in place until its end is marked, as `submit` asks
-// for. Of the job's node only words are read that any thread may read.
+// SAFETY: the closure is Send, and the job stays in place until its end is recorded, as `submit`
+// asks for. Of the job's node only words are read that any thread may read.
 unsafe impl Send for Sent {}
 
 impl Sent {
     /// # Safety
-    /// The job, and what it borrows, stays in place until its end is marked, or until this is
+    /// The job, and what it borrows, stays in place until its end is recorded, or until this is
     /// dropped.
     pub(super) unsafe fn new(job: &Job<'_>) -> Sent {
         Sent(NonNull::from(job).cast())
     }
 
     pub(super) fn job(&self) -> &Job<'static> {
-        // SAFETY: the owner keeps the job, and what it borrows, in place until the end is marked,
+        // SAFETY: the owner keeps the job, and what it borrows, in place until the end is recorded,
         // and `finish` takes this.
         unsafe { self.0.as_ref() }
     }
 
-    /// Marks the end of a job that has been run. Returns the owner if it waits, to be woken.
+    /// Records the end of a job that has been run. Returns the owner if it waits, to be woken.
     pub(super) fn finish(self) -> Option<Waiter> {
-        // The job may be gone when the end is marked.
+        // The job may be gone when the end is recorded.
         match self.job().end.finish() {
             Finished::Waiter(waiter) => Some(waiter),
             _ => None,

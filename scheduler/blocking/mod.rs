@@ -182,7 +182,7 @@ impl BlockingPool {
     /// and returns `None`: better slow than not at all.
     ///
     /// # Safety
-    /// The job, and what it borrows, stays in place until its end is marked, or until it is taken
+    /// The job, and what it borrows, stays in place until its end is recorded, or until it is taken
     /// back.
     pub(crate) unsafe fn submit(&self, job: &Job<'_>) -> Option<Ticket> {
         let pool = &self.0;

@@ -65,7 +65,7 @@ unsafe impl Sync for Hook {}
 enum State {
     /// With the cause of the cancel, once a cancel has been recorded for the hook.
     Armed(Box<dyn Body>, Option<std::sync::Arc<Cause>>),
-    /// The body runs on the thread with this mark ([`this_thread`]).
+    /// The body runs on the thread with this number ([`this_thread`]).
     Runs(usize),
     Over,
 }

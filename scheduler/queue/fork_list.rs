@@ -33,10 +33,11 @@
 //! The owner's fence restrains only the compiler; the thief's fence is a `membarrier`. At least one
 //! side sees the other.
 //!
-//! `boundary` is an address. A fork whose [`mark`] lies below it is neither public nor about to be.
-//! Stacks grow down, so a fork that is newer than the public ones nearly always lies below them. It
-//! need not: two joins may be in one frame, in any order, and a blocked worker calls tasks on other
-//! stacks. The owner of such a fork takes the lock, looks at `head`, and finds the fork private.
+//! `boundary` is an address. A fork whose [`position`] lies below it is neither public nor about to
+//! be. Stacks grow down, so a fork that is newer than the public ones nearly always lies below them.
+//! It need not: two joins may be in one frame, in any order, and a blocked worker calls tasks on
+//! other stacks. The owner of such a fork takes the lock, looks at `head`, and finds the fork
+//! private.
 //!
 //! The protocol requires that neither the newest public fork nor the fork that a thief is after
 //! lies below the boundary. So `boundary` is the lower of the two addresses. (Older public forks
@@ -82,7 +83,7 @@
 //! If `requested` is set, a push must do more than push, as in the private deque. The argument why
 //! a push and a worker that lies down do not miss each other is the same. A request to a worker
 //! goes to its private deque and to its fork list, and the worker answers for both. An owner that
-//! has handed its last fork over leaves the mark set, as a request of its own
+//! has handed its last fork over leaves `requested` set, as a request of its own
 //! (`Worker::offer_fork`).
 //!
 //! Without `membarrier` both sides would have to pay, the owner at each push and pop. So there the
@@ -170,7 +171,7 @@ impl Link {
 /// would keep it in a register until the pop, and each call of the function around the two would
 /// have to save it.
 #[inline(always)]
-fn mark(link: NonNull<Link>) -> usize {
+fn position(link: NonNull<Link>) -> usize {
     link.addr().get() + offset_of!(Link, newer)
 }
 
@@ -280,7 +281,7 @@ impl<F: Forked> ForkList<F> {
         // MUTANT(fork_list.pop.fence): skip
         light();
         // MUTANT(fork_list.pop.look): true
-        mark(NonNull::from(fork.link())) < self.guarded.boundary.load(Ordering::Relaxed)
+        position(NonNull::from(fork.link())) < self.guarded.boundary.load(Ordering::Relaxed)
     }
 
     /// Decides a conflict after [`ForkList::pop`] has returned `false`. Returns `true` if the fork
@@ -316,7 +317,7 @@ impl<F: Forked> ForkList<F> {
     }
 
     fn boundary_at(&self, head: NonNull<Link>) -> usize {
-        if head == self.bottom() { usize::MAX } else { mark(head) }
+        if head == self.bottom() { usize::MAX } else { position(head) }
     }
 
     /// The oldest private fork, if there is one. The owner may follow the pointer; for a thief see
@@ -416,7 +417,7 @@ impl<F: Forked> ForkList<F> {
         let _lock = self.guarded.lock.lock();
         let head = self.head();
         let Some(oldest) = self.oldest_private() else { return false };
-        let boundary = self.boundary_at(head).min(mark(oldest));
+        let boundary = self.boundary_at(head).min(position(oldest));
         // MUTANT(fork_list.steal.announce): skip
         self.guarded.boundary.store(boundary, Ordering::Relaxed);
         // MUTANT(fork_list.steal.fence): skip

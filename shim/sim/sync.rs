@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// Returns a number for the calling OS thread, which is not 0.
 fn os_thread() -> usize {
-    std::thread_local!(static MARK: u8 = const { 0 });
-    MARK.with(|mark| ptr::from_ref(mark).addr())
+    std::thread_local!(static PLACE: u8 = const { 0 });
+    PLACE.with(|place| ptr::from_ref(place).addr())
 }
 
 #[derive(Default, Debug)]

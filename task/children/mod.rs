@@ -72,8 +72,8 @@
 //!
 //! The walk is a loop. The lists that it has yet to visit are linked to each other, so a tree of
 //! any depth takes neither stack nor memory. The walk releases the lock after each [`BATCH`]
-//! children, leaves a mark at its place in the list, and calls `rest` without any lock. There the
-//! tasks whose waits it has interrupted are queued, so none of them runs into the lock.
+//! children, leaves a placeholder in the list, and calls `rest` without any lock. There the tasks
+//! whose waits it has interrupted are queued, so none of them runs into the lock.
 
 mod hooks;
 mod reference;
@@ -124,7 +124,7 @@ pub(crate) struct Children {
 pub(crate) struct HookLink {
     next: Cell<Option<Member>>,
     previous: Cell<Option<Member>>,
-    /// The child. Null in a hook, and in the mark that a walk leaves at its place.
+    /// The child. Null in a hook, and in the placeholder of a walk.
     node: Cell<*const Node>,
     /// Set in a hook when it enters a list.
     is_hook: Cell<bool>,
@@ -536,13 +536,13 @@ fn visit(
     while let Some(place) = at {
         if left == 0 {
             let here = HookLink::new();
-            // SAFETY: the mark is in no list, and is taken out below.
-            let mark = unsafe { list.insert(NonNull::from(&here), at) };
+            // SAFETY: the placeholder is in no list, and is taken out below.
+            let placeholder = unsafe { list.insert(NonNull::from(&here), at) };
             drop(list);
             rest();
             list = children.list.lock();
-            at = mark.next.get();
-            list.remove(mark);
+            at = placeholder.next.get();
+            list.remove(placeholder);
             left = BATCH;
             continue;
         }
@@ -553,7 +553,7 @@ fn visit(
             reached(Reached::Hook(place.0, node));
             continue;
         }
-        let node = place.node().expect("no other walk has left a mark in this list");
+        let node = place.node().expect("no other walk has left a placeholder in this list");
         // SAFETY: the link of a node is the start of its list of children, to all of which the
         // pointer may be followed. The node does not end while this thread has the lock.
         let child = unsafe { place.0.cast::<Children>().as_ref() };

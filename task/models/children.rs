@@ -139,8 +139,8 @@ fn loom_a_node_may_end_while_a_walk_is_on_its_way() {
     });
 }
 
-/// The walk leaves a mark at its place in the list and releases the lock. Meanwhile one child ends,
-/// and another one is linked.
+/// The walk leaves a placeholder in the list and releases the lock. Meanwhile one child ends, and
+/// another one is linked.
 #[test]
 fn loom_a_list_may_change_while_a_walk_rests() {
     explore_to_the_end(2, || {

@@ -125,7 +125,7 @@ impl JoinWord {
         }
     }
 
-    /// Marks the end.
+    /// Records the end.
     pub(crate) fn finish(&self) -> Finished {
         // Relaxed: the handle has done nothing that the finisher would have to see.
         if self.0.load(Ordering::Relaxed) == DETACHED {
@@ -151,7 +151,7 @@ impl JoinWord {
         self.0.load(Ordering::Relaxed) == EMPTY
     }
 
-    /// Marks the end for a caller that owns the handle and runs the task, so that no other thread
+    /// Records the end for a caller that owns the handle and runs the task, so that no other thread
     /// looks at the word.
     pub(crate) fn finish_unshared(&self) {
         let before = self.0.load(Ordering::Acquire);
@@ -176,7 +176,7 @@ impl JoinWord {
         self.0.store(EMPTY, Ordering::Release);
     }
 
-    /// Marks the end for a waiter of `register_at_home` that is still registered. Called on that
+    /// Records the end for a waiter of `register_at_home` that is still registered. Called on that
     /// worker.
     #[inline]
     pub(crate) fn finish_at_home(&self) -> WaiterRef {
