@@ -163,7 +163,7 @@ pub(crate) fn queue(task: Ready) {
     // SAFETY: whoever takes an external task out of its wait has its run reference.
     let run = unsafe { RunRef::new(task.into_pointer()) };
     // SAFETY: kept by the reference made above, or by the worker's thread that we are on.
-    unsafe { &*shared }.offer(Item::fresh(run));
+    unsafe { &*shared }.inject_item(Item::fresh(run));
 }
 
 /// Lets a new external task wait, and returns its handle and the right to settle it.

@@ -338,17 +338,17 @@ impl Worker {
     ///
     /// The thief of a fork comes back for the next one. While it asked and waited for an answer, a
     /// task that makes one fork after the other would compute alone. So as long as the owner finds
-    /// its public deque empty, it goes on offering without being asked: the request stands until a
+    /// its public deque empty, it goes on handing forks over unasked: the request stands until a
     /// push finds something in the deque.
-    pub(crate) fn offer_fork(&self) {
+    pub(crate) fn hand_over_fork(&self) {
         let stocked = !self.queues.deque.is_empty();
-        if self.offers_on.replace(false) && stocked {
+        if self.own_request.replace(false) && stocked {
             return;
         }
         let mut given = false;
         self.remote.forks.give_oldest(|fork| given = self.give(fork));
         if given && !stocked {
-            self.offers_on.set(true);
+            self.own_request.set(true);
             self.remote.forks.request_from_self();
         }
     }

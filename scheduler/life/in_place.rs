@@ -203,7 +203,7 @@ impl Worker {
         if self.remote.private.is_requested() {
             self.hand_on();
         }
-        self.fairness.offers.set(self.fairness.offers.get().wrapping_add(1));
+        self.fairness.due_yields.set(self.fairness.due_yields.get().wrapping_add(1));
         let neglected = self.has_neglected();
         if !(neglected || self.has_ready()) || is_forbidden() {
             return;

@@ -43,7 +43,7 @@ struct Yard<const TASKS: usize> {
     /// The number of items in the owner's public deque.
     public: AtomicUsize,
     /// As in `Worker`. Used only by the owner.
-    offers_on: Cell<bool>,
+    own_request: Cell<bool>,
 }
 
 /// The step that a model leaves out.
@@ -70,7 +70,7 @@ impl<const TASKS: usize> Yard<TASKS> {
             taken: Cell::new(0),
             dormitory: Dormitory::new(),
             public: AtomicUsize::new(0),
-            offers_on: Cell::new(false),
+            own_request: Cell::new(false),
         });
         yard.forks.anchor();
         yard
@@ -117,7 +117,7 @@ impl<const TASKS: usize> Yard<TASKS> {
             self.public.fetch_add(1, Ordering::Release);
         });
         if given == 0 {
-            self.offer_fork();
+            self.hand_over_fork();
         }
         if but == But::FenceOfAnswer {
             self.dormitory.idle.wake_one(&self.dormitory, false);
@@ -126,10 +126,10 @@ impl<const TASKS: usize> Yard<TASKS> {
         }
     }
 
-    /// Like `Worker::offer_fork`.
-    fn offer_fork(&self) {
+    /// Like `Worker::hand_over_fork`.
+    fn hand_over_fork(&self) {
         let stocked = self.public.load(Ordering::Relaxed) > 0;
-        if self.offers_on.replace(false) && stocked {
+        if self.own_request.replace(false) && stocked {
             return;
         }
         let given = self.forks.give_oldest(|_| {
@@ -137,7 +137,7 @@ impl<const TASKS: usize> Yard<TASKS> {
             self.public.fetch_add(1, Ordering::Release);
         });
         if given && !stocked {
-            self.offers_on.set(true);
+            self.own_request.set(true);
             self.forks.request_from_self();
         }
     }

@@ -84,7 +84,7 @@
 //! a push and a worker that lies down do not miss each other is the same. A request to a worker
 //! goes to its private deque and to its fork list, and the worker answers for both. An owner that
 //! has handed its last fork over leaves `requested` set, as a request of its own
-//! (`Worker::offer_fork`).
+//! (`Worker::hand_over_fork`).
 //!
 //! Without `membarrier` both sides would have to pay, the owner at each push and pop. So there the
 //! fork list is **closed**: `requested` stays set, and each fork is made public as soon as it is

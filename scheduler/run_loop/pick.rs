@@ -56,7 +56,7 @@ impl Worker {
             // The turn of fresh tasks, before tasks that yield all the time. It is not left to the
             // tick in `next_fresh`, which always comes right after this one.
             self.serve_owed();
-            self.fairness.offers.set(self.fairness.offers.get().wrapping_add(1));
+            self.fairness.due_yields.set(self.fairness.due_yields.get().wrapping_add(1));
             if self.has_neglected()
                 && let Some(fiber) = self.next_neglected().and_then(|record| self.begin(record))
             {
@@ -208,7 +208,7 @@ impl Worker {
     /// Whether there are fresh tasks that the usual order serves last.
     pub(crate) fn has_neglected(&self) -> bool {
         // Newest first is the right order, but it would never come to some tasks.
-        let rarely = self.fairness.offers.get().is_multiple_of(16) && !self.is_to_stand_back();
+        let rarely = self.fairness.due_yields.get().is_multiple_of(16) && !self.is_to_stand_back();
         !self.queues.local.borrow().is_empty()
             || !self.shared().injector.is_empty()
             || rarely && (!self.queues.deque.is_empty() || self.remote.private.len() > 1)
@@ -414,7 +414,7 @@ impl Worker {
         let given = self.hand_over(2, portion);
         self.balance.shares.set(given > 0);
         if given == 0 && room > 0 {
-            self.offer_fork();
+            self.hand_over_fork();
         }
         // Fences even if nothing was handed over: a second worker may have found the request that
         // we have just taken back, relied on it, and be lying down at this moment.

@@ -175,12 +175,12 @@ impl GivenAway {
             if task.traits.local {
                 worker.queues.local.borrow_mut().push_back(queued(task));
             } else {
-                shared.offer(Item::fresh(task));
+                shared.inject_item(Item::fresh(task));
                 any = true;
             }
         }
         for task in self.started.drain(..) {
-            shared.offer(Item::started(task));
+            shared.inject_item(Item::started(task));
         }
         if any && shared.workers() > 1 {
             shared.given_away.fetch_add(1, Ordering::Release);

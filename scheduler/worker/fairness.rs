@@ -30,7 +30,7 @@ pub(crate) struct Fairness {
     pub(crate) next_turn: Cell<Turn>,
     pub(crate) check_ins: CheckIns,
     /// The number of times that a task would have given way without having asked for it.
-    pub(crate) offers: Cell<u32>,
+    pub(crate) due_yields: Cell<u32>,
 }
 
 impl Fairness {

@@ -72,7 +72,7 @@ pub(crate) struct Worker {
     pub(crate) balance: Balance,
     pub(crate) clockwork: Clockwork,
     /// The request in the fork list is the worker's own.
-    pub(crate) offers_on: Cell<bool>,
+    pub(crate) own_request: Cell<bool>,
     /// The last loot, if the worker has not rested since.
     pub(crate) loot: Cell<Option<Loot>>,
     pub(crate) isolations: Isolations,
@@ -110,7 +110,7 @@ impl Worker {
             random: Random::new(),
             balance: Balance::new(),
             clockwork: Clockwork::default(),
-            offers_on: Cell::new(false),
+            own_request: Cell::new(false),
             loot: Cell::new(None),
             isolations: Isolations::default(),
         }

@@ -163,11 +163,11 @@ impl Shared {
     /// Takes in a fresh task from a non-worker thread.
     pub(crate) fn inject(&self, run: RunRef) {
         self.injected.fetch_add(1, Ordering::Relaxed);
-        self.offer(Item::fresh(run));
+        self.inject_item(Item::fresh(run));
     }
 
     /// Puts an item where any worker finds it, and wakes one to look.
-    pub(crate) fn offer(&self, item: Item) {
+    pub(crate) fn inject_item(&self, item: Item) {
         point();
         self.injector.push(item);
         self.idle.notify(self, true);
