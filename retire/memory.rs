@@ -44,7 +44,7 @@ struct Shelf {
     slabs: Vec<Option<Slab>>,
     /// Numbers without a slab.
     unused: Vec<u32>,
-    /// The numbers of slabs with a vacant slot. The lowest is served first, so that the others may
+    /// The numbers of slabs with a vacant slot. The lowest is used first, so that the others may
     /// fall idle.
     open: BTreeSet<u32>,
     /// The number of slabs with all slots vacant.

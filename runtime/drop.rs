@@ -29,7 +29,7 @@ impl Runtime {
     /// wait for itself, so for such a caller this panics (while unwinding: prints the message) and
     /// leaks the runtime.
     pub(crate) fn may_end(&mut self) -> bool {
-        if self.shared.worker_here().is_none() && !self.shared.blocking.is_served_here() {
+        if self.shared.worker_here().is_none() && !self.shared.blocking.runs_job_here() {
             return true;
         }
         let sentence = "cygnet: a runtime was dropped by one of its own tasks, which would wait for \

@@ -117,7 +117,7 @@ pub(crate) struct Ticket(u64);
 
 /// What a pool thread is doing.
 #[derive(Clone, Copy)]
-struct Served {
+struct PoolThread {
     /// The pool it belongs to.
     pool: *const Pool,
     /// The node that waits for the job that the thread runs; null between jobs.
@@ -125,22 +125,22 @@ struct Served {
 }
 
 thread_local! {
-    static SERVED: Cell<Served> =
-        const { Cell::new(Served { pool: ptr::null(), node: ptr::null() }) };
+    static POOL_THREAD: Cell<PoolThread> =
+        const { Cell::new(PoolThread { pool: ptr::null(), node: ptr::null() }) };
 }
 
 /// Returns whether the calling thread runs a job of a task that is cancelled.
 pub(crate) fn is_cancelled_here() -> bool {
     // SAFETY: null, or the node that waits for the job that calls this function, and that lives
     // until the job has ended.
-    let node = unsafe { SERVED.get().node.as_ref() };
+    let node = unsafe { POOL_THREAD.get().node.as_ref() };
     // The node was linked before the job was queued, so a cancel from above is in its own word.
     node.is_some_and(|node| node.verdict() == Verdict::Cancelled)
 }
 
 /// Returns whether the calling thread runs a job, for which a task waits.
-pub(crate) fn is_server() -> bool {
-    !SERVED.get().node.is_null()
+pub(crate) fn runs_job() -> bool {
+    !POOL_THREAD.get().node.is_null()
 }
 
 /// The pool of one runtime. See the module's documentation.
@@ -227,12 +227,12 @@ impl BlockingPool {
     }
 
     /// Returns whether the calling thread runs a job of this pool, which a task waits for.
-    pub(crate) fn is_served_here(&self) -> bool {
-        self.is_of_this_thread() && is_server()
+    pub(crate) fn runs_job_here(&self) -> bool {
+        self.is_of_this_thread() && runs_job()
     }
 
     fn is_of_this_thread(&self) -> bool {
-        ptr::eq(SERVED.get().pool, &*self.0)
+        ptr::eq(POOL_THREAD.get().pool, &*self.0)
     }
 
     /// Ends the threads and joins them. No task of the runtime may be left.
@@ -268,7 +268,7 @@ impl Pool {
         let pool = Arc::clone(self);
         let started = thread::Builder::new()
             .name(format!("{}-blocking", config.thread_name))
-            .spawn(move || pool.serve(number));
+            .spawn(move || pool.run_jobs(number));
         let Ok(thread) = started else { return false };
         state.threads.insert(number, thread);
         state.started += 1;
@@ -277,16 +277,16 @@ impl Pool {
     }
 
     /// The body of a pool thread.
-    fn serve(self: &Arc<Pool>, number: u64) {
+    fn run_jobs(self: &Arc<Pool>, number: u64) {
         let pool = Arc::as_ptr(self);
-        SERVED.set(Served { pool, node: ptr::null() });
+        POOL_THREAD.set(PoolThread { pool, node: ptr::null() });
         if let Some(cores) = &self.config.cores {
             cores.allow();
         }
         while let Some(sent) = self.next_job(number) {
-            SERVED.set(Served { pool, node: sent.job().node });
+            POOL_THREAD.set(PoolThread { pool, node: sent.job().node });
             sent.job().run();
-            SERVED.set(Served { pool, node: ptr::null() });
+            POOL_THREAD.set(PoolThread { pool, node: ptr::null() });
             let mut state = self.state.lock();
             state.done += 1;
             state.idle += 1;

@@ -67,7 +67,7 @@ pub(in crate::scheduler) fn decided(
 
 /// Records the cause of a cancel that reaches `node`, if parties other than the task have a
 /// reference to it now: they may ask after the end of the node and of its ancestors. A party that
-/// gets its reference later is served by [`make_known`](crate::scheduler::cancel::make_known),
+/// gets its reference later is covered by [`make_known`](crate::scheduler::cancel::make_known),
 /// which finds the mark and records the cause then.
 pub(super) fn write_cause_down(node: &Node, origin: LiveNode<'_>) {
     if node.kind == NodeKind::Task && task_of(node).is_some_and(|task| task.is_known()) {

@@ -255,7 +255,7 @@ fn release_elsewhere(node: LiveNode<'_>, count: u32) -> Option<RunRef> {
 pub(crate) fn wake(waiter: Waiter) {
     match waiter {
         Waiter::Task(task) => task.grant().into_iter().for_each(resume),
-        Waiter::Thread(thread) | Waiter::Server(thread) => ThreadWaiter::grant(thread),
+        Waiter::Thread(thread) | Waiter::PoolThread(thread) => ThreadWaiter::grant(thread),
         Waiter::Waker(waker) => wake_future(*waker),
     }
 }

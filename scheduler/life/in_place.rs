@@ -199,7 +199,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     pub(in crate::scheduler) fn let_others(&self) {
-        self.serve_owed();
+        self.give_owed_turn();
         if self.remote.private.is_requested() {
             self.hand_on();
         }

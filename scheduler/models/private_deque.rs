@@ -387,7 +387,7 @@ models! {
     fn loom_a_request_that_is_used_up_wakes_the_sleeper() =
         explore(3, || ask_and_push::<2>(1, false, true));
 
-    fn loom_a_request_of_another_worker_serves_as_ones_own() =
+    fn loom_a_request_of_another_worker_counts_as_ones_own() =
         explore(3, || ask_and_push::<2>(1, true, true));
 
     fn loom_negative_a_served_request_without_a_fence() =

@@ -280,7 +280,7 @@ models! {
     fn loom_a_request_that_a_fork_has_served_wakes_the_sleeper() =
         explore(3, || request_and_fork::<0>(&[Fork, EndJoin, Fork], false, But::Nothing));
 
-    fn loom_a_request_of_another_to_a_fork_list_serves_as_ones_own() =
+    fn loom_a_request_of_another_to_a_fork_list_counts_as_ones_own() =
         explore(2, || request_and_fork::<0>(&[Fork, EndJoin, Fork], true, But::Nothing));
 
     fn loom_negative_a_fork_that_does_not_fence_before_it_looks_for_a_request() =

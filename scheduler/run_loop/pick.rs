@@ -55,7 +55,7 @@ impl Worker {
         if self.fairness.tick() {
             // The turn of fresh tasks, before tasks that yield all the time. It is not left to the
             // tick in `next_fresh`, which always comes right after this one.
-            self.serve_owed();
+            self.give_owed_turn();
             self.fairness.due_yields.set(self.fairness.due_yields.get().wrapping_add(1));
             if self.has_neglected()
                 && let Some(fiber) = self.next_neglected().and_then(|record| self.begin(record))
@@ -205,7 +205,7 @@ impl Worker {
             || self.queues.has_dedicated()
     }
 
-    /// Whether there are fresh tasks that the usual order serves last.
+    /// Whether there are fresh tasks that the usual order comes to last.
     pub(crate) fn has_neglected(&self) -> bool {
         // Newest first is the right order, but it would never come to some tasks.
         let rarely = self.fairness.due_yields.get().is_multiple_of(16) && !self.is_to_stand_back();
@@ -470,7 +470,7 @@ impl Worker {
             return Some(task);
         }
         if self.fairness.tick() {
-            self.serve_owed();
+            self.give_owed_turn();
             let last_first = self.next_neglected();
             if last_first.is_some() {
                 return last_first;
@@ -503,14 +503,14 @@ impl Worker {
         })
     }
 
-    /// Takes the oldest task of the private deque, which is otherwise served last in, first out.
+    /// Takes the oldest task of the private deque, otherwise taken last in, first out.
     pub(crate) fn next_oldest(&self) -> Option<RunRef> {
         let mut oldest = None;
         self.remote.private.hand_over(1, Portion::ONE, |task| oldest = Some(task));
         oldest
     }
 
-    /// Takes the oldest task of the public deque, which is otherwise served last in, first out.
+    /// Takes the oldest task of the public deque, otherwise taken last in, first out.
     fn next_oldest_public(&self) -> Option<RunRef> {
         let steal = || {
             point();

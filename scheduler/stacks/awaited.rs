@@ -43,7 +43,7 @@ impl Awaited {
                 found.any |= registered != Registered::Nobody;
                 match registered {
                     Registered::Task(joiner) => joined.push((joiner, owner.id())),
-                    Registered::Server => joined.push((ptr::null(), owner.id())),
+                    Registered::PoolThread => joined.push((ptr::null(), owner.id())),
                     Registered::Waker => polled = true,
                     Registered::Thread | Registered::Nobody => {}
                 }

@@ -166,7 +166,7 @@ impl Worker {
     pub(crate) fn pick_member(&self) -> NextFiber {
         if self.fairness.tick() {
             // As in `pick`, fresh tasks now come before tasks that yield all the time.
-            self.serve_owed();
+            self.give_owed_turn();
             if let Some(fiber) = self.next_neglected_member().and_then(|record| self.begin(record))
             {
                 self.isolations.found();

@@ -5,7 +5,7 @@
 //! module has the two steps that need the scheduler: leaving the worker to other tasks, and
 //! continuing.
 
-use crate::scheduler::blocking::is_server;
+use crate::scheduler::blocking::runs_job;
 use crate::scheduler::cancel;
 use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::run_loop::call;
@@ -502,7 +502,7 @@ pub(crate) fn await_end_anywhere(join: &JoinWord, kind: WaitKind) -> Result<(), 
     let _waits = waits(|| format!("the end of a task at {place}"));
     let waiter = ThreadWaiter::current();
     let thread = Arc::as_ptr(&waiter);
-    let registered = if is_server() { Waiter::Server(thread) } else { Waiter::Thread(thread) };
+    let registered = if runs_job() { Waiter::PoolThread(thread) } else { Waiter::Thread(thread) };
     if join.register(registered).is_ok() {
         waiter.wait();
     }

@@ -6,14 +6,14 @@ use std::cell::Cell;
 /// Scheduling decisions between two that reverse the order of service.
 const PERIOD: u32 = 60;
 
-/// The kind of tasks that is served when a task gives way without having asked for it. The two
+/// The kind of tasks that has the turn when a task gives way without having asked for it. The two
 /// kinds take turns, so that neither keeps the other waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Turn {
     /// The ready tasks.
     #[default]
     Ready,
-    /// One of the neglected fresh tasks, which the usual order serves last, at the next switch.
+    /// One of the neglected fresh tasks, which the usual order comes to last, at the next switch.
     Neglected,
     /// The ready tasks again, after a neglected one.
     ReadyAgain,
@@ -56,7 +56,7 @@ impl Fairness {
     }
 
     /// Notes that the tasks that come last have their turn now.
-    pub(crate) fn serve(&self) {
+    pub(crate) fn give_turn(&self) {
         self.tick.set(PERIOD);
     }
 }
@@ -66,11 +66,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_turn_is_owed_after_sixty_decisions_until_it_is_served() {
+    fn a_turn_is_owed_after_sixty_decisions_until_it_is_given() {
         let fairness = Fairness::new();
         assert!((0..PERIOD).all(|_| !fairness.tick()));
         assert!(fairness.is_owed() && fairness.tick() && fairness.tick());
-        fairness.serve();
+        fairness.give_turn();
         assert!(!fairness.is_owed() && !fairness.tick());
     }
 }

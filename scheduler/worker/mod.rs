@@ -217,8 +217,8 @@ impl Worker {
     /// Gives the tasks that come last their turn. This is also the time for periodic work.
     #[cold]
     #[inline(never)]
-    pub(crate) fn serve_owed(&self) {
-        self.fairness.serve();
+    pub(crate) fn give_owed_turn(&self) {
+        self.fairness.give_turn();
         self.housekeeping();
     }
 

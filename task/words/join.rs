@@ -29,7 +29,7 @@ const TAG: usize = 7;
 const TASK: usize = 3;
 const THREAD: usize = 4;
 const WAKER: usize = 5;
-const SERVER: usize = 6;
+const POOL_THREAD: usize = 6;
 
 /// A waiter for the end of a task.
 pub(crate) enum Waiter {
@@ -38,7 +38,7 @@ pub(crate) enum Waiter {
     /// A thread; its record stays alive while it waits.
     Thread(*const ThreadWaiter),
     /// A thread that runs a blocking call of a task, which waits for that.
-    Server(*const ThreadWaiter),
+    PoolThread(*const ThreadWaiter),
     /// A future, by its waker, which is owned.
     Waker(Box<Waker>),
 }
@@ -48,7 +48,7 @@ impl Waiter {
         match self {
             Waiter::Task(task) => task.into_pointer().as_ptr() as usize | TASK,
             Waiter::Thread(p) => p as usize | THREAD,
-            Waiter::Server(p) => p as usize | SERVER,
+            Waiter::PoolThread(p) => p as usize | POOL_THREAD,
             Waiter::Waker(b) => Box::into_raw(b) as usize | WAKER,
         }
     }
@@ -60,7 +60,7 @@ impl Waiter {
             TASK => NonNull::new(address as *mut Record)
                 .map(|task| Waiter::Task(unsafe { WaiterRef::from_pointer(task) })),
             THREAD => Some(Waiter::Thread(address as *const ThreadWaiter)),
-            SERVER => Some(Waiter::Server(address as *const ThreadWaiter)),
+            POOL_THREAD => Some(Waiter::PoolThread(address as *const ThreadWaiter)),
             WAKER => {
                 // SAFETY: the word came out of the cell by a swap or a successful exchange, so the
                 // box that `encode` leaked into it is ours, once.
@@ -79,7 +79,7 @@ pub(crate) enum Registered {
     /// A task, to be compared but not followed, as it may be gone.
     Task(*const Record),
     Thread,
-    Server,
+    PoolThread,
     Waker,
 }
 
@@ -119,7 +119,7 @@ impl JoinWord {
         match word & TAG {
             TASK => Registered::Task((word & !TAG) as *const Record),
             THREAD => Registered::Thread,
-            SERVER => Registered::Server,
+            POOL_THREAD => Registered::PoolThread,
             WAKER => Registered::Waker,
             _ => Registered::Nobody,
         }
