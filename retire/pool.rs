@@ -26,7 +26,7 @@ pub(crate) struct StackPool {
     /// Stacks of the default class that stay warm over a trim.
     bound: usize,
     /// The number of calls of `take`, modulo 2^64.
-    taken: u64,
+    takes: u64,
 }
 
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl StackPool {
     /// Over a [`trim`](StackPool::trim) it keeps `bound` stacks of the default class and of each
     /// smaller one. Of each larger class it keeps as many as fit into the same address space.
     pub(crate) fn new(bound: usize) -> StackPool {
-        StackPool { warm: array::from_fn(|_| Warm::default()), bound, taken: 0 }
+        StackPool { warm: array::from_fn(|_| Warm::default()), bound, takes: 0 }
     }
 
     /// Takes the stack put last, or else a fresh one.
@@ -55,7 +55,7 @@ impl StackPool {
         class: StackClass,
         memory: &StackMemory,
     ) -> Result<Stack, StackExhausted> {
-        self.taken = self.taken.wrapping_add(1);
+        self.takes = self.takes.wrapping_add(1);
         match self.warm[class.index()].stacks.pop() {
             Some(stack) => {
                 #[cfg(cygnet_asan)]
@@ -94,8 +94,8 @@ impl StackPool {
 
     /// Returns the number of calls of `take` so far. Its growth over an interval is an upper bound
     /// on the stacks that were needed at once during the interval.
-    pub(crate) fn taken(&self) -> u64 {
-        self.taken
+    pub(crate) fn takes(&self) -> u64 {
+        self.takes
     }
 
     /// Returns the number of warm stacks.

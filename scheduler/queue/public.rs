@@ -82,7 +82,7 @@ impl Thief {
     pub(crate) fn steal(&self) -> Steal<Item> {
         self.line.access(Access::Load);
         let stolen = self.real.steal();
-        self.taken();
+        self.access_to_steal();
         stolen
     }
 
@@ -92,7 +92,7 @@ impl Thief {
         self.line.access(Access::Load);
         let before = to.real.len();
         let stolen = self.real.steal_batch_with_limit_and_pop(&to.real, most);
-        self.taken_to(to, before, 1);
+        self.access_to_steal_into(to, before, 1);
         stolen
     }
 
@@ -103,21 +103,21 @@ impl Thief {
         self.line.access(Access::Load);
         let before = to.real.len();
         let stolen = self.real.steal_batch_with_limit(&to.real, most).is_success();
-        self.taken_to(to, before, 0);
+        self.access_to_steal_into(to, before, 0);
         stolen
     }
 
     #[cfg_attr(feature = "sim", track_caller)]
-    fn taken(&self) {
+    fn access_to_steal(&self) {
         self.line.access(Access::Fence);
         self.line.access(Access::Update);
     }
 
     /// From a deque whose owner pops the newest item, crossbeam takes a batch one item at a time.
     #[cfg_attr(feature = "sim", track_caller)]
-    fn taken_to(&self, to: &Deque, before: usize, besides: usize) {
+    fn access_to_steal_into(&self, to: &Deque, before: usize, besides: usize) {
         let count = to.real.len() - before + besides;
-        (0..count.max(1)).for_each(|_| self.taken());
+        (0..count.max(1)).for_each(|_| self.access_to_steal());
         to.line.access(Access::Store);
     }
 }
@@ -161,20 +161,20 @@ impl Injector {
 
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn steal(&self) -> Steal<Item> {
-        self.taken();
+        self.access_to_steal();
         self.real.steal()
     }
 
     /// Steals half of the items, at most `most`. Returns one and moves the others to `to`.
     #[cfg_attr(feature = "sim", track_caller)]
     pub(crate) fn steal_batch_and_pop(&self, to: &Deque, most: usize) -> Steal<Item> {
-        self.taken();
+        self.access_to_steal();
         to.line.access(Access::Store);
         self.real.steal_batch_with_limit_and_pop(&to.real, most)
     }
 
     #[cfg_attr(feature = "sim", track_caller)]
-    fn taken(&self) {
+    fn access_to_steal(&self) {
         self.tail.access(Access::Load);
         self.head.access(Access::Fence);
         self.head.access(Access::Update);

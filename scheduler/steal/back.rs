@@ -54,7 +54,7 @@ impl Worker {
         };
         self.counters().steals.add(1);
         let (items, returns) = (self.queues.deque.len() + 1, loot.returns + 1);
-        self.loot.set(Some(Loot { taken: time, items, returns, ..loot }));
+        self.loot.set(Some(Loot { stolen_at: time, items, returns, ..loot }));
         self.announce_arrivals();
         let first = self.open(item);
         // A ready task comes before the other items.

@@ -10,7 +10,7 @@ const SHORT_ITEM: Duration = Duration::from_nanos(100);
 /// The items that were last stolen.
 #[derive(Clone, Copy)]
 pub(crate) struct Loot {
-    pub(super) taken: Instant,
+    pub(super) stolen_at: Instant,
     pub(super) items: usize,
     /// The thief's fibers at the time.
     pub(super) live: u32,
@@ -21,14 +21,14 @@ pub(crate) struct Loot {
 }
 
 impl Loot {
-    /// Loot of `items` items, taken now by a thief with `live` fibers.
+    /// Loot of `items` items, stolen now by a thief with `live` fibers.
     pub(crate) fn new(items: usize, live: u32, victim: Option<usize>) -> Loot {
-        Loot { taken: now(), items, live, victim, returns: 0 }
+        Loot { stolen_at: now(), items, live, victim, returns: 0 }
     }
 
     /// How long the loot has kept the thief busy.
     pub(crate) fn lasted(&self, time: Instant) -> Duration {
-        time - self.taken
+        time - self.stolen_at
     }
 
     /// Whether the loot was gone so soon that it was not worth stealing.

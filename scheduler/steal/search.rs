@@ -93,7 +93,7 @@ impl Usage {
     fn of(worker: &Worker) -> Usage {
         let counters = worker.counters();
         Usage {
-            stacks: worker.memory.stacks.borrow().taken(),
+            stacks: worker.memory.stacks.borrow().takes(),
             records: counters.spawned.get() + counters.dispatched.get(),
         }
     }
