@@ -13,7 +13,7 @@
 //! Tasks that run to their end without waiting take no new fiber, and are not affected. The numbers
 //! of the other workers are read without order: they are advice.
 
-use crate::scheduler::balance::standing_back::{Excess, SLACK, Standstill};
+use crate::scheduler::balance::standing_back::{Excess, NoProgress, SLACK};
 use crate::scheduler::queue::private_deque::Portion;
 use crate::scheduler::queue::public::BATCH;
 use crate::scheduler::worker::Worker;
@@ -26,7 +26,7 @@ use crate::shim::time::{Duration, Instant, now};
 const PATIENCE: Duration = Duration::from_micros(100);
 /// The time after which a worker that stands back invites the others again.
 const INVITES: Duration = Duration::from_micros(50);
-/// A standstill that was interrupted for longer than this is over.
+/// If the wait for progress was interrupted for longer than this, it begins anew.
 const MOMENT: Duration = Duration::from_millis(1);
 /// How long a worker spins before it yields the processor at each turn.
 const POLITE: Duration = Duration::from_micros(2);
@@ -112,7 +112,7 @@ impl Worker {
     fn wait_for_others(&self, excess: Excess) -> bool {
         let shared = self.shared();
         let start = now();
-        let mut standstill = self.standstill(excess, start);
+        let mut no_progress = self.no_progress(excess, start);
         let mut invited = start;
         loop {
             if self.queues.deque.is_empty() && !self.remote.private.is_empty() {
@@ -124,7 +124,7 @@ impl Worker {
             }
             let (time, progress) = (now(), self.progress(excess));
             if self.has_ready() {
-                self.balance.standing_back.interrupted.set(Some((standstill, time)));
+                self.balance.standing_back.interrupted.set(Some((no_progress, time)));
                 return false;
             }
             if shared.is_stopping() {
@@ -133,7 +133,7 @@ impl Worker {
             let offered_elsewhere =
                 matches!(excess, Excess::Class(class) if self.is_offered(class));
             if !self.has_fresh() && !offered_elsewhere {
-                self.balance.standing_back.interrupted.set(Some((standstill, time)));
+                self.balance.standing_back.interrupted.set(Some((no_progress, time)));
                 return true;
             }
             let (even, patience) = match excess {
@@ -143,7 +143,7 @@ impl Worker {
             if even {
                 return true;
             }
-            if standstill.lasts(progress, time) >= patience {
+            if no_progress.lasts(progress, time) >= patience {
                 self.tolerate(excess);
                 self.announce_offer(None);
                 return true;
@@ -172,17 +172,17 @@ impl Worker {
         }
     }
 
-    /// Continues the last standstill if that was a moment ago. Meanwhile another worker that stands
-    /// back may have stolen this worker's tasks, and lost them again; or tasks of this worker may
-    /// be woken again and again. If each interruption began a new standstill, no worker would ever
-    /// have stood back for long enough.
-    fn standstill(&self, excess: Excess, time: Instant) -> Standstill {
+    /// Continues the last wait for progress if that was a moment ago. Meanwhile another worker that
+    /// stands back may have stolen this worker's tasks, and lost them again; or tasks of this
+    /// worker may be woken again and again. If each interruption began a new wait, no worker would
+    /// ever have stood back for long enough.
+    fn no_progress(&self, excess: Excess, time: Instant) -> NoProgress {
         match self.balance.standing_back.interrupted.take() {
             // The interruption itself does not count.
-            Some((standstill, last)) if standstill.excess == excess && time - last < MOMENT => {
-                Standstill { since: time - (last - standstill.since), ..standstill }
+            Some((no_progress, last)) if no_progress.excess == excess && time - last < MOMENT => {
+                NoProgress { since: time - (last - no_progress.since), ..no_progress }
             }
-            _ => Standstill { excess, most: self.progress(excess), since: time },
+            _ => NoProgress { excess, most: self.progress(excess), since: time },
         }
     }
 

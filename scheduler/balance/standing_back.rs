@@ -18,9 +18,9 @@ pub(crate) struct StandingBack {
     pub(super) excess: Cell<Option<Excess>>,
     /// When the worker first found an excess, since it stood back last.
     pub(super) since: Cell<Option<Instant>>,
-    /// The last standstill, and when it was interrupted: another worker took the tasks that this
-    /// one had not started, or a task of this one was woken.
-    pub(super) interrupted: Cell<Option<(Standstill, Instant)>>,
+    /// The last wait for progress, and when it was interrupted: another worker took the tasks that
+    /// this one had not started, or a task of this one was woken.
+    pub(super) interrupted: Cell<Option<(NoProgress, Instant)>>,
 }
 
 /// The things of which a worker has more than the others.
@@ -55,16 +55,16 @@ impl StandingBack {
     }
 }
 
-/// How long the others have not caught up.
-pub(super) struct Standstill {
+/// How long the others have made no progress, while this worker stands back.
+pub(super) struct NoProgress {
     pub(super) excess: Excess,
     /// The greatest progress of the others.
     pub(super) most: u32,
     pub(super) since: Instant,
 }
 
-impl Standstill {
-    /// Returns how long the standstill has lasted. Progress below the greatest so far does not
+impl NoProgress {
+    /// Returns how long there has been no progress. A number below the greatest so far does not
     /// count: tasks that come and go would extend the wait for ever.
     pub(super) fn lasts(&mut self, progress: u32, time: Instant) -> Duration {
         if progress > self.most {
@@ -79,16 +79,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tasks_that_come_and_go_do_not_end_a_standstill() {
+    fn tasks_that_come_and_go_do_not_count_as_progress() {
         let start = now();
         let at = |us| start + Duration::from_micros(us);
-        let mut standstill = Standstill { excess: Excess::Fibers, most: 1, since: start };
+        let mut no_progress = NoProgress { excess: Excess::Fibers, most: 1, since: start };
         for us in 1..=100 {
-            let lasts = standstill.lasts(1 + (us % 2) as u32, at(us));
+            let lasts = no_progress.lasts(1 + (us % 2) as u32, at(us));
             // The first task that comes exceeds the initial number by one.
             assert_eq!(lasts, Duration::from_micros(us - 1));
         }
-        assert_eq!(standstill.lasts(3, at(101)), Duration::ZERO);
-        assert_eq!(standstill.lasts(2, at(104)), Duration::from_micros(3));
+        assert_eq!(no_progress.lasts(3, at(101)), Duration::ZERO);
+        assert_eq!(no_progress.lasts(2, at(104)), Duration::from_micros(3));
     }
 }

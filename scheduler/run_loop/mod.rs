@@ -3,8 +3,8 @@
 //! The loop runs on fiber stacks. It takes a fresh task and calls it; a task that never waits costs
 //! neither a switch nor a stack. When a task waits, its fiber, with the loop frame at the bottom,
 //! is set aside, and the worker goes on with a ready fiber or with a new loop on another stack. A
-//! loop that finds a ready fiber leaves for it, and stands by or gives up its stack. A worker that
-//! has nothing else to run goes to its main fiber, the thread's own stack.
+//! loop that finds a ready fiber leaves for it, and becomes the spare fiber or gives up its stack.
+//! A worker that has nothing else to run goes to its main fiber, the thread's own stack.
 //! `pick` decides what comes next, and `call` calls tasks.
 
 pub(crate) mod call;
@@ -27,12 +27,12 @@ use crate::task::reference::{RunRef, TaskRef};
 use std::hint::cold_path;
 use std::ptr;
 
-/// How a fiber comes out of standing by.
+/// Why a fiber is no longer the spare one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum StoodBy {
+enum WasSpare {
     /// There is a task for the fiber or for its loop.
     Needed,
-    /// Another fiber stands by, or a worker may need this one's stack.
+    /// Another fiber is the spare one, or a worker may need this one's stack.
     Superfluous,
     /// The main fiber has asked it to end.
     Dismissed,
@@ -254,13 +254,13 @@ impl Worker {
     /// Keeps the running fiber, whose loop has nothing to do, for the next task that needs one, and
     /// leaves for another meanwhile: to end it and to make a new one would cost more.
     ///
-    /// Inlined, so that a fiber that stands by again after one task has returned from no more
-    /// functions than it has called. The processor predicts returns from calls, so it then predicts
-    /// the fiber that is continued next.
+    /// Inlined, so that a fiber that is the spare one again after one task has returned from no
+    /// more functions than it has called. The processor predicts returns from calls, so it then
+    /// predicts the fiber that is continued next.
     #[inline(always)]
-    fn stand_by(&self) -> StoodBy {
+    fn wait_as_spare(&self) -> WasSpare {
         if self.fibers.has_spare() || self.shared().pressure.load(Ordering::Relaxed) {
-            return StoodBy::Superfluous;
+            return WasSpare::Superfluous;
         }
         let me = self.fiber();
         self.disown();
@@ -272,7 +272,7 @@ impl Worker {
             self.reap();
             self.node.set(ptr::null());
         }
-        if self.fibers.dismissing.replace(false) { StoodBy::Dismissed } else { StoodBy::Needed }
+        if self.fibers.dismissing.replace(false) { WasSpare::Dismissed } else { WasSpare::Needed }
     }
 
     /// Ends the spare fiber, if there is one. On the main fiber.
@@ -351,10 +351,10 @@ impl Program for Loop {
                 return false;
             }
             worker.run_loop(ended);
-            match worker.stand_by() {
-                StoodBy::Needed => {}
-                StoodBy::Superfluous => return false,
-                StoodBy::Dismissed => return true,
+            match worker.wait_as_spare() {
+                WasSpare::Needed => {}
+                WasSpare::Superfluous => return false,
+                WasSpare::Dismissed => return true,
             }
         }
     }
