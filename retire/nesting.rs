@@ -31,7 +31,8 @@ impl PinCount {
     }
 
     /// Set by the coroutine's owner: the body must never leave its stack again, pinned or not. The
-    /// bit shares a word with the count, so that [`is_free`](PinCount::is_free) is a single comparison.
+    /// bit shares a word with the count, so that [`is_free`](PinCount::is_free) is a single
+    /// comparison.
     const FORBIDDEN: u32 = 1 << 31;
 
     /// Returns whether the coroutine is neither pinned nor forbidden to suspend.

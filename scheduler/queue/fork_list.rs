@@ -34,9 +34,9 @@
 //! side sees the other.
 //!
 //! `boundary` is an address. A fork whose [`position`] lies below it is neither public nor about to
-//! be. Stacks grow down, so a fork that is newer than the public ones nearly always lies below them.
-//! It need not: two joins may be in one frame, in any order, and a blocked worker calls tasks on
-//! other stacks. The owner of such a fork takes the lock, looks at `head`, and finds the fork
+//! be. Stacks grow down, so a fork that is newer than the public ones nearly always lies below
+//! them. It need not: two joins may be in one frame, in any order, and a blocked worker calls tasks
+//! on other stacks. The owner of such a fork takes the lock, looks at `head`, and finds the fork
 //! private.
 //!
 //! The protocol requires that neither the newest public fork nor the fork that a thief is after
