@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// Time limit of a model with a mutant. A model that reaches it proves nothing, as it may merely
 /// have more executions with the mutant.
-const MODEL: Duration = Duration::from_secs(100);
+const MODEL: Duration = Duration::from_secs(200);
 /// Time limit of a test with a mutant, besides ten times its time without one. A test that hangs
 /// has caught the mutant.
 const TEST: Duration = Duration::from_secs(20);
