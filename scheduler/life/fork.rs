@@ -80,7 +80,7 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
     fn new(node: *const Node, b: B) -> ForkOf<B, R, A> {
         let public = Cell::new(MaybeUninit::uninit());
         ForkOf {
-            fork: Fork { link: Link::new(), node, call: Self::call, public },
+            fork: Fork { link: Link::new(), node, call: Self::call_closure, public },
             payload: UnsafeCell::new(ForkPayload { closure: ManuallyDrop::new(b) }),
             first: Cell::new(MaybeUninit::uninit()),
         }
@@ -89,8 +89,8 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
     /// The outcome of the second half, which may have been called elsewhere, after its end. Called
     /// once.
     fn outcome(&self) -> Result<R, Payload> {
-        finish(NonNull::from(self).cast());
-        // SAFETY: stored before the call above returned. Each join ends by `finish` or `fail`, of
+        ensure_called(NonNull::from(self).cast());
+        // SAFETY: stored before the call above returned. Each join ends by `result` or `fail`, of
         // which each calls this once.
         unsafe { ManuallyDrop::take(&mut (*self.payload.get()).outcome) }
     }
@@ -99,7 +99,7 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
     /// panic.
     #[cold]
     #[inline(never)]
-    fn finish(&self) -> R {
+    fn result(&self) -> R {
         self.outcome().unwrap_or_else(|payload| resume_unwind(payload))
     }
 
@@ -143,12 +143,12 @@ impl<B: FnOnce() -> R, R, A> ForkOf<B, R, A> {
             // SAFETY: the fork was private to the end, so the closure is still there, and ours.
             return unsafe { ManuallyDrop::take(&mut (*self.payload.get()).closure) }();
         }
-        self.finish()
+        self.result()
     }
 
     /// # Safety
     /// The fork is the start of a `ForkOf<B, R, A>`. The closure is there, and is the caller's.
-    unsafe fn call(fork: NonNull<Fork>) {
+    unsafe fn call_closure(fork: NonNull<Fork>) {
         // SAFETY: the contract names the type, and gives us the closure: no other thread uses the
         // payload during this call.
         let payload = unsafe { &mut *fork.cast::<Self>().as_ref().payload.get() };
@@ -179,7 +179,7 @@ where
     if unsafe { worker.remote.forks.push(fork) } {
         cold_path();
         // SAFETY: the worker of this thread has just pushed it.
-        unsafe { call_cold(finish_push, fork.as_ptr().cast()) };
+        unsafe { call_cold(finish_push_on_worker, fork.as_ptr().cast()) };
     }
     cell.call_both(a)
 }
@@ -189,7 +189,7 @@ where
 /// # Safety
 /// The worker of this thread has just pushed it.
 #[cold]
-unsafe extern "C" fn finish_push(fork: *mut u8) {
+unsafe extern "C" fn finish_push_on_worker(fork: *mut u8) {
     // SAFETY: the contract says that a worker runs here, and that the fork was just pushed.
     let (worker, fork) = unsafe { (Worker::current_unchecked(), &*fork.cast::<Fork>()) };
     worker.finish_push(fork);
@@ -209,7 +209,7 @@ fn outside() -> ! {
 /// the newest fork, after its first half has returned or panicked.
 #[cold]
 #[inline(never)]
-fn finish(fork: NonNull<Fork>) {
+fn ensure_called(fork: NonNull<Fork>) {
     // SAFETY: the fork lies in the frame that calls this.
     let fork_ref = unsafe { fork.as_ref() };
     let worker = Worker::current().expect("a join is on a worker");
@@ -273,14 +273,14 @@ fn new_proxy(worker: &Worker, fork: &Fork, closure: Proxy) -> Option<(RunRef, Ha
     // SAFETY: the fork is public, so its owner waits for the proxy's end. The closure of the fork
     // and its result are Send.
     let lasting = unsafe { Lasting::promised() };
-    worker.try_new_task(node, move || closure.call(), lasting, terms)
+    worker.try_new_task(node, move || closure.run(), lasting, terms)
 }
 
 /// The closure of a proxy.
 struct Proxy(NonNull<Fork>);
 
 impl Proxy {
-    fn call(self) {
+    fn run(self) {
         // SAFETY: the owner waits for the proxy's end, or has claimed the proxy, which then never
         // calls this.
         let fork = unsafe { self.0.as_ref() };
