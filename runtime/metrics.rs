@@ -18,8 +18,7 @@ pub struct WorkerMetrics {
     pub in_place: u64,
     /// Tasks spawned.
     pub spawned: u64,
-    /// Times that the worker took work from another worker, but for members of an isolated scope
-    /// that it looked for by force.
+    /// Times that the worker took work from another worker.
     pub steals: u64,
     /// Waits that parked a task.
     pub parks: u64,

@@ -337,13 +337,6 @@ impl Worker {
         }
     }
 
-    /// The remote parts of the other workers, beginning with the next one.
-    pub(super) fn others(&self) -> impl Iterator<Item = &Remote> {
-        let (shared, me) = (self.shared(), self.remote.index);
-        let count = shared.workers();
-        (1..count).map(move |i| shared.remote((me + i) % count))
-    }
-
     /// The number of tasks of a class that the other workers have.
     pub(crate) fn elsewhere(&self, class: Class) -> u32 {
         self.others().map(|remote| u32::from(remote.census.get(class))).sum()

@@ -19,7 +19,6 @@ use crate::shim::spin_until;
 use crate::shim::thread;
 use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{Fault, fault, point, searches, spin_loop};
-use crate::task::words::tree::WorkerNumber;
 use crossbeam_deque::Steal;
 
 /// How long a searcher waits for an answer before it takes by force: as long as taking by force
@@ -228,7 +227,7 @@ impl Searcher {
                     if asked.is_none() && !asked_all {
                         // A loop that could share its remaining iterations looks for requests. A
                         // task that forks now and then notices one when it forks.
-                        others(worker).for_each(Remote::request);
+                        worker.others().for_each(Remote::request);
                         asked_all = true;
                     }
                     let alone = shared.idle.resting() + 1 >= shared.workers();
@@ -275,7 +274,7 @@ impl Searcher {
         }
         let left = || {
             shared.injector.len() + worker.queues.deque.len() > next
-                || others(worker).any(|r| !r.thief.is_empty())
+                || worker.others().any(|r| !r.thief.is_empty())
                 || shared.remotes().any(Remote::has_private)
         };
         let ask = || shared.remotes().for_each(Remote::request);
@@ -295,13 +294,9 @@ impl Searcher {
             worker.run_next(record);
             return true;
         }
-        let (shared, anyone_offers) = (worker.shared(), worker.anyone_offers());
-        let count = shared.workers();
-        let start = worker.random.next() as usize % count;
-        for i in 0..count {
-            let remote = shared.remote((start + i) % count);
-            let offers = || anyone_offers && remote.census.offered().is_some();
-            if remote.index == worker.remote.index || offers() {
+        let anyone_offers = worker.anyone_offers();
+        for remote in worker.others_at_random() {
+            if anyone_offers && remote.census.offered().is_some() {
                 continue;
             }
             // A Retry means that another thief is at it: move on to the next victim.
@@ -329,12 +324,7 @@ impl Searcher {
 
     /// Makes a request of the first worker that has private work.
     fn ask(&self, worker: &Worker, since: Instant) -> Option<Asked> {
-        let shared = worker.shared();
-        let count = shared.workers();
-        let start = worker.random.next() as usize % count;
-        let victim = (0..count)
-            .map(|i| shared.remote((start + i) % count))
-            .find(|remote| remote.index != worker.remote.index && remote.has_private())?;
+        let victim = worker.others_at_random().find(|remote| remote.has_private())?;
         victim.request();
         Some(Asked { victim: victim.index, since, spawned: victim.counters.spawned.get() })
     }
@@ -436,10 +426,10 @@ impl Searcher {
         }
         self.famine = Duration::ZERO;
         self.lasted = Duration::ZERO;
-        let spawned: u64 = others(worker).map(|r| r.counters.spawned.get()).sum();
+        let spawned: u64 = worker.others().map(|r| r.counters.spawned.get()).sum();
         // After a nap in which no worker has spawned anything comes sleep, unless a worker still
         // has private work.
-        let busy = || spawned != self.spawned || others(worker).any(Remote::has_private);
+        let busy = || spawned != self.spawned || worker.others().any(Remote::has_private);
         let rest = if !self.nap.is_zero() && busy() {
             // While others spawn, nap may follow nap for ever.
             if self.tidied.is_none_or(|(last, _)| now() - last >= KEEP) {
@@ -466,9 +456,9 @@ impl Searcher {
             if shared.workers() == 1 || naps {
                 return false;
             }
-            let public = || others(worker).any(|r| !r.thief.is_empty());
-            let ask = || others(worker).for_each(Remote::request);
-            let private = || others(worker).any(Remote::has_private);
+            let public = || worker.others().any(|r| !r.thief.is_empty());
+            let ask = || worker.others().for_each(Remote::request);
+            let private = || worker.others().any(Remote::has_private);
             shared.idle.look_before_sleep(shared.workers(), public, ask, private)
         });
         self.counted |= roused == Roused::ToSearch;
@@ -517,10 +507,4 @@ fn linger(worker: &Worker, time: Duration) -> Option<bool> {
         true
     });
     if let_in { None } else { Some(found()) }
-}
-
-/// The remote parts of the other workers.
-fn others(worker: &Worker) -> impl Iterator<Item = &Remote> {
-    let me: WorkerNumber = worker.number();
-    worker.shared().remotes().filter(move |remote| remote.number != me)
 }

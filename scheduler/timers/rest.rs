@@ -11,8 +11,8 @@ use std::ptr;
 impl Worker {
     /// The timers of the other workers that are awake, and may be busy.
     fn unattended(&self) -> impl Iterator<Item = &Timers> {
-        let others = self.shared().remotes().filter(|remote| remote.number != self.number());
-        others.map(|remote| &remote.timers).filter(|timers| !timers.rests.load(Ordering::Relaxed))
+        let all = self.others().map(|remote| &remote.timers);
+        all.filter(|timers| !timers.rests.load(Ordering::Relaxed))
     }
 
     /// A tick before which none of the unattended timers is due.

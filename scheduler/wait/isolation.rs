@@ -350,7 +350,6 @@ impl Worker {
     /// something to run now.
     fn look_for_member(&self) -> bool {
         let shared = self.shared();
-        let others = || shared.remotes().filter(|remote| remote.index != self.remote.index);
         let mut given = GivenAway::default();
         let start = now();
         let mut asked: Option<Instant> = None;
@@ -359,18 +358,20 @@ impl Worker {
             {
                 break true;
             }
-            if others().any(|remote| self.take_public_member(remote, &mut given)) {
+            if self.others().any(|remote| self.take_public_member(remote, &mut given)) {
+                self.counters().steals.add(1);
                 break true;
             }
             match asked {
-                None if others().any(Remote::has_private) => {
-                    others().filter(|remote| remote.has_private()).for_each(Remote::request);
+                None if self.others().any(Remote::has_private) => {
+                    self.others().filter(|remote| remote.has_private()).for_each(Remote::request);
                     asked = Some(now());
                 }
                 Some(since) if now() - since >= ANSWER => {
                     asked = None;
-                    let mut by_force = others().filter(|remote| remote.has_private());
+                    let mut by_force = self.others().filter(|remote| remote.has_private());
                     if by_force.any(|remote| self.take_private_member(remote, &mut given)) {
+                        self.counters().steals.add(1);
                         break true;
                     }
                 }

@@ -149,6 +149,22 @@ impl Worker {
         unsafe { &*self.shared.get() }
     }
 
+    /// The remote parts of the other workers, beginning with the next one.
+    pub(crate) fn others(&self) -> impl Iterator<Item = &Remote> {
+        self.others_from(self.remote.index)
+    }
+
+    /// The remote parts of the other workers, beginning with one that is chosen at random.
+    pub(crate) fn others_at_random(&self) -> impl Iterator<Item = &Remote> {
+        self.others_from(self.random.next() as usize % self.shared().workers())
+    }
+
+    fn others_from(&self, start: usize) -> impl Iterator<Item = &Remote> {
+        let (shared, me) = (self.shared(), self.remote.index);
+        let round = shared.remotes().cycle().skip(start).take(shared.workers());
+        round.filter(move |remote| remote.index != me)
+    }
+
     #[inline]
     pub(crate) fn counters(&self) -> &Counters {
         &self.remote.counters

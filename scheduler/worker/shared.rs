@@ -142,7 +142,7 @@ impl Shared {
         &self.seats[worker].0.remote
     }
 
-    pub(crate) fn remotes(&self) -> impl Iterator<Item = &Remote> {
+    pub(crate) fn remotes(&self) -> impl Iterator<Item = &Remote> + Clone {
         self.seats.iter().map(|seat| &seat.0.remote)
     }
 
