@@ -9,7 +9,7 @@ use crate::sync::models::{Of, Task, explore_with};
 use crate::sync::slot::{Cursor, Slot};
 use std::sync::Arc;
 
-type Shared = Of<Slot<Ring<usize>>>;
+type Model = Of<Slot<Ring<usize>>>;
 
 /// A broadcast with room for one value.
 fn broadcast() -> Slot<Ring<usize>> {
@@ -20,12 +20,12 @@ fn with_room(room: usize) -> Slot<Ring<usize>> {
     Slot::new(Ring::new(room), 0)
 }
 
-fn send(broadcast: Shared, value: usize) {
+fn send(broadcast: Model, value: usize) {
     assert!(broadcast.send(Arc::new(value)).is_ok());
 }
 
 /// Drops the last receivers. Nothing may be left then.
-fn end(broadcast: Shared, places: Vec<Place<usize>>) {
+fn end(broadcast: Model, places: Vec<Place<usize>>) {
     for mut place in places {
         assert!(broadcast.drop_receiver(&mut place).is_none());
     }
@@ -33,7 +33,7 @@ fn end(broadcast: Shared, places: Vec<Place<usize>>) {
 }
 
 /// Receives until the end. Returns how many values were received, or reported as missed.
-fn follow(task: Stage<Task>, broadcast: Shared, mut place: Place<usize>) -> (usize, Place<usize>) {
+fn follow(task: Stage<Task>, broadcast: Model, mut place: Place<usize>) -> (usize, Place<usize>) {
     let mut next = 0;
     loop {
         match receive(task, &broadcast, &mut place, true) {

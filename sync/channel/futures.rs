@@ -1,6 +1,6 @@
 use super::errors::SendError;
 use super::line::{Passed, Receivers, Senders, Side};
-use super::shared::{Handle, InLine, Refused, Shared, Tried};
+use super::state::{Channel, Handle, InLine, Refused, Tried};
 use crate::scheduler::wait::no_suspend::is_forbidden;
 use crate::scheduler::wait::waiters::WaitFuture;
 use crate::sync::WaitError;
@@ -37,20 +37,20 @@ impl<H: Handle, S: Side> Asking<H, S> {
     pub(super) fn poll(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-        mut then: impl FnMut(&Shared<H::Value>, u32) -> Tried<()>,
+        mut then: impl FnMut(&Channel<H::Value>, u32) -> Tried<()>,
     ) -> Poll<bool> {
         // SAFETY: `entering` is the only pinned field, and nothing moves it.
         let this = unsafe { self.get_unchecked_mut() };
         // SAFETY: `entering` is pinned together with `self`.
         let mut entering = unsafe { Pin::new_unchecked(&mut this.entering) };
         let is_asking = mem::replace(&mut this.is_asking, true);
-        if !is_asking && entering.source().0.shared().is_hogged::<S>() && !is_forbidden() {
+        if !is_asking && entering.source().0.channel().is_hogged::<S>() && !is_forbidden() {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         loop {
             let answer = ready!(entering.as_mut().poll(cx));
-            let tried = then(entering.source().0.shared(), answer);
+            let tried = then(entering.source().0.channel(), answer);
             if let Err(Refused::Later | Refused::Behind | Refused::Missed) = tried {
                 this.passed.again(entering.node());
                 entering.as_mut().renew();
@@ -69,13 +69,13 @@ impl<H: Handle, S: Side> Asking<H, S> {
 #[must_use = "futures do nothing unless they are polled"]
 pub struct SendFuture<'a, T> {
     value: Option<T>,
-    asking: Asking<&'a Shared<T>, Senders>,
+    asking: Asking<&'a Channel<T>, Senders>,
 }
 
 impl<'a, T> SendFuture<'a, T> {
     #[track_caller]
-    pub(super) fn new(shared: &'a Shared<T>, value: T) -> SendFuture<'a, T> {
-        SendFuture { value: Some(value), asking: Asking::new(shared, Location::caller()) }
+    pub(super) fn new(channel: &'a Channel<T>, value: T) -> SendFuture<'a, T> {
+        SendFuture { value: Some(value), asking: Asking::new(channel, Location::caller()) }
     }
 }
 
@@ -105,14 +105,14 @@ debug! { impl<T> SendFuture<'_, T> { .. } }
 /// The future of [`Receiver::recv_async`](super::Receiver::recv_async).
 #[must_use = "futures do nothing unless they are polled"]
 pub struct RecvFuture<'a, T> {
-    asking: Asking<&'a Shared<T>, Receivers>,
+    asking: Asking<&'a Channel<T>, Receivers>,
     is_over: bool,
 }
 
 impl<'a, T> RecvFuture<'a, T> {
     #[track_caller]
-    pub(super) fn new(shared: &'a Shared<T>) -> RecvFuture<'a, T> {
-        RecvFuture { asking: Asking::new(shared, Location::caller()), is_over: false }
+    pub(super) fn new(channel: &'a Channel<T>) -> RecvFuture<'a, T> {
+        RecvFuture { asking: Asking::new(channel, Location::caller()), is_over: false }
     }
 }
 

@@ -8,7 +8,7 @@ mod line;
 mod models;
 mod queue;
 mod ring;
-mod shared;
+mod state;
 #[cfg(feature = "futures")]
 pub(super) mod streams;
 mod word;
@@ -26,7 +26,7 @@ use crate::shim::atomic::Ordering;
 use crate::shim::{may_spin, spin_loop};
 use crossbeam_utils::Backoff;
 use line::{Passed, Receivers, Senders, Side};
-use shared::{InLine, Refused, Shared};
+use state::{Channel, InLine, Refused};
 use std::panic::Location;
 use std::pin::pin;
 use std::sync::Arc;
@@ -70,8 +70,8 @@ const PAUSE: u32 = 512;
 /// assert_eq!(sum, 45);
 /// ```
 pub fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-    let shared = Arc::new(Shared::new(capacity));
-    (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
+    let channel = Arc::new(Channel::new(capacity));
+    (Sender { channel: Arc::clone(&channel) }, Receiver { channel })
 }
 
 /// Creates a channel with unlimited room: sending never waits.
@@ -90,13 +90,13 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 
 /// The sending end of a channel. It may be cloned; dropping the last clone closes the channel.
 pub struct Sender<T> {
-    shared: Arc<Shared<T>>,
+    channel: Arc<Channel<T>>,
 }
 
 /// The receiving end of a channel, where each value is received once. It may be cloned; dropping
 /// the last clone closes the channel, and drops the values in it.
 pub struct Receiver<T> {
-    shared: Arc<Shared<T>>,
+    channel: Arc<Channel<T>>,
 }
 
 impl<T> Sender<T> {
@@ -145,13 +145,13 @@ impl<T> Sender<T> {
     fn send_until(&self, value: T, until: Option<Instant>) -> Result<(), SendError<T>> {
         let mut value = Some(value);
         // Before the place is taken: this may yield, and other tasks may then have the place.
-        if self.shared.capacity() != usize::MAX {
+        if self.channel.capacity() != usize::MAX {
             count_value();
         }
-        if !is_cancelled() && self.shared.try_put(&mut value).is_ok() {
+        if !is_cancelled() && self.channel.try_put(&mut value).is_ok() {
             return Ok(());
         }
-        let sent = wait::<_, Senders>(&self.shared, &mut value, until);
+        let sent = wait::<_, Senders>(&self.channel, &mut value, until);
         sent.map_err(|why| SendError::new(value.expect("an unsent value is kept"), why))
     }
 
@@ -163,7 +163,7 @@ impl<T> Sender<T> {
     /// Returns the value if there is no room, or if the channel is closed.
     pub fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
         let mut value = Some(value);
-        self.shared.move_now::<Senders>(&mut value).map_err(|refused| {
+        self.channel.move_now::<Senders>(&mut value).map_err(|refused| {
             let value = value.expect("an unsent value is kept");
             match refused {
                 Refused::Closed => TrySendError::Closed(value),
@@ -176,7 +176,7 @@ impl<T> Sender<T> {
     /// first polled. If it is dropped before it is ready, it has sent nothing.
     #[track_caller]
     pub fn send_async(&self, value: T) -> SendFuture<'_, T> {
-        SendFuture::new(&self.shared, value)
+        SendFuture::new(&self.channel, value)
     }
 }
 
@@ -218,12 +218,12 @@ impl<T> Receiver<T> {
         // Before the value is taken: this may yield, and other tasks may then have the value.
         count_value();
         if !is_cancelled()
-            && let Ok(value) = self.shared.try_take()
+            && let Ok(value) = self.channel.try_take()
         {
             return Ok(value);
         }
         let mut value = None;
-        wait::<_, Receivers>(&self.shared, &mut value, until)?;
+        wait::<_, Receivers>(&self.channel, &mut value, until)?;
         Ok(value.expect("a successful wait has taken a value"))
     }
 
@@ -235,7 +235,7 @@ impl<T> Receiver<T> {
     /// If there is none.
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
         let mut value = None;
-        match self.shared.move_now::<Receivers>(&mut value) {
+        match self.channel.move_now::<Receivers>(&mut value) {
             Err(Refused::Closed) => Err(TryRecvError::Closed),
             _ => value.ok_or(TryRecvError::Empty),
         }
@@ -244,7 +244,7 @@ impl<T> Receiver<T> {
     /// Takes a value if there is one that no waiter must have first.
     #[inline]
     pub(crate) fn take_free(&self) -> Option<T> {
-        self.shared.try_take().ok()
+        self.channel.try_take().ok()
     }
 
     /// Like [`recv`](Receiver::recv), as a future for any executor. If it is dropped before it is
@@ -253,7 +253,7 @@ impl<T> Receiver<T> {
     /// channel from the other receivers.
     #[track_caller]
     pub fn recv_async(&self) -> RecvFuture<'_, T> {
-        RecvFuture::new(&self.shared)
+        RecvFuture::new(&self.channel)
     }
 
     /// Receives until the channel is closed and empty, or the calling task is cancelled. Each step
@@ -274,14 +274,14 @@ impl<T> Receiver<T> {
 #[inline(never)]
 #[track_caller]
 fn wait<T, S: Side>(
-    shared: &Shared<T>,
+    channel: &Channel<T>,
     cell: &mut Option<T>,
     until: Option<Instant>,
 ) -> Result<(), WaitError> {
-    if soon(shared.many::<S>(), || !is_cancelled() && shared.try_move::<S>(cell).is_ok()) {
+    if soon(channel.many::<S>(), || !is_cancelled() && channel.try_move::<S>(cell).is_ok()) {
         return Ok(());
     }
-    let source = InLine::<_, S>::new(shared);
+    let source = InLine::<_, S>::new(channel);
     let node = pin!(WaitNode::new(0, Location::caller()));
     let cell: *mut Option<T> = cell;
     node.cell.set(cell.cast());
@@ -290,7 +290,7 @@ fn wait<T, S: Side>(
         let answer = enter_node(&source, node.as_ref(), WaitMode::Until(until), None);
         // SAFETY: the node is in no list, so that this call alone uses the cell.
         let cell = unsafe { &mut *cell };
-        match shared.move_after::<S>(answer.map_err(WaitError::of)?, cell) {
+        match channel.move_after::<S>(answer.map_err(WaitError::of)?, cell) {
             Ok(()) => return Ok(()),
             Err(Refused::Closed) => return Err(WaitError::Closed),
             Err(_) => passed.again(&node),
@@ -330,17 +330,17 @@ macro_rules! end {
             ///
             /// Does not suspend.
             pub fn close(&self) {
-                self.shared.close();
+                self.channel.close();
             }
 
             /// Returns whether the channel is closed.
             pub fn is_closed(&self) -> bool {
-                self.shared.is_closed()
+                self.channel.is_closed()
             }
 
             /// Returns the number of values in the channel.
             pub fn len(&self) -> usize {
-                self.shared.len()
+                self.channel.len()
             }
 
             /// Returns whether the channel is empty.
@@ -350,7 +350,7 @@ macro_rules! end {
 
             /// Returns the capacity of the channel, or `None` if it is unlimited.
             pub fn capacity(&self) -> Option<usize> {
-                Some(self.shared.capacity()).filter(|&capacity| capacity != usize::MAX)
+                Some(self.channel.capacity()).filter(|&capacity| capacity != usize::MAX)
             }
         }
 
@@ -359,9 +359,9 @@ macro_rules! end {
 
         impl<T> Clone for $end<T> {
             fn clone(&self) -> $end<T> {
-                self.shared.$count.fetch_add(1, Ordering::Relaxed);
-                self.shared.with_line::<$side, _>(|line, _, _| line.is_cloned());
-                $end { shared: Arc::clone(&self.shared) }
+                self.channel.$count.fetch_add(1, Ordering::Relaxed);
+                self.channel.with_line::<$side, _>(|line, _, _| line.is_cloned());
+                $end { channel: Arc::clone(&self.channel) }
             }
         }
 
@@ -369,8 +369,8 @@ macro_rules! end {
             fn drop(&mut self) {
                 // The last handle sees everything that was done through the others.
                 // MUTANT(channel.last): split
-                if self.shared.$count.fetch_sub(1, Ordering::AcqRel) == 1 {
-                    self.shared.$close();
+                if self.channel.$count.fetch_sub(1, Ordering::AcqRel) == 1 {
+                    self.channel.$close();
                 }
             }
         }
@@ -380,8 +380,8 @@ macro_rules! end {
                 len: this.len(),
                 capacity: this.capacity(),
                 closed: this.is_closed(),
-                sending: this.shared.places().0,
-                receiving: this.shared.places().1,
+                sending: this.channel.places().0,
+                receiving: this.channel.places().1,
             }
         }
     };
@@ -409,7 +409,7 @@ mod tests {
             let mut cx = Context::from_waker(Waker::noop());
             let mut waits = pin!(from.recv_async());
             assert!(waits.as_mut().poll(&mut cx).is_pending());
-            let ring = to.shared.ring.as_ref().expect("a channel with room has a ring");
+            let ring = to.channel.ring.as_ref().expect("a channel with room has a ring");
             let mut passed = 0;
             let value = loop {
                 assert!(ring.try_put(&mut Some(passed)).is_ok());
@@ -417,7 +417,7 @@ mod tests {
                     passed += 1;
                 }
                 if ring.calls::<Receivers>() {
-                    to.shared.serve::<Receivers>();
+                    to.channel.serve::<Receivers>();
                 }
                 if let Poll::Ready(value) = waits.as_mut().poll(&mut cx) {
                     break value;
@@ -433,7 +433,7 @@ mod tests {
         let rt = Runtime::builder().workers(1).build().unwrap();
         let (to, from) = bounded(2);
         to.send(1).unwrap();
-        to.shared.ring.as_ref().expect("a channel with room has a ring").contend();
+        to.channel.ring.as_ref().expect("a channel with room has a ring").contend();
         let turned_away = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&turned_away);
         rt.block_on(|| {

@@ -2,7 +2,7 @@
 
 use super::bounded;
 use super::line::{PERMIT, Receivers, Senders, Side};
-use super::shared::{InLine, Refused, Shared};
+use super::state::{Channel, InLine, Refused};
 use super::word::Told;
 use crate::scheduler::wait::waiters::WaitNode;
 use crate::shim::check::{ALL, Baton, FENCES, ORDERS, Stage, explore, models};
@@ -11,9 +11,9 @@ use crate::sync::models::{Modelled, Of, Subject, Task, enter, enter_node, explor
 use std::panic::Location;
 use std::pin::pin;
 
-type Channel = Of<Shared<usize>>;
+type Model = Of<Channel<usize>>;
 
-impl Modelled for Shared<usize> {
+impl Modelled for Channel<usize> {
     type End = ();
 
     fn assert_end(channel: &Subject<Self>, (): ()) {
@@ -26,7 +26,7 @@ impl Modelled for Shared<usize> {
 /// `gives_back`, it has a fault: a task that is cut keeps what it was granted.
 fn pass<S: Side>(
     task: Stage<Task>,
-    channel: Channel,
+    channel: Model,
     cell: &mut Option<usize>,
     gives_back: bool,
 ) -> bool {
@@ -50,35 +50,35 @@ fn pass<S: Side>(
     }
 }
 
-fn receive(task: Stage<Task>, channel: Channel) -> Option<usize> {
+fn receive(task: Stage<Task>, channel: Model) -> Option<usize> {
     receive_or_give_back(task, channel, true)
 }
 
-fn receive_or_give_back(task: Stage<Task>, channel: Channel, gives_back: bool) -> Option<usize> {
+fn receive_or_give_back(task: Stage<Task>, channel: Model, gives_back: bool) -> Option<usize> {
     let mut value = None;
     pass::<Receivers>(task, channel, &mut value, gives_back);
     value
 }
 
-fn send(task: Stage<Task>, channel: Channel, value: usize) -> bool {
+fn send(task: Stage<Task>, channel: Model, value: usize) -> bool {
     pass::<Senders>(task, channel, &mut Some(value), true)
 }
 
-fn take(channel: Channel) -> Result<usize, Refused> {
+fn take(channel: Model) -> Result<usize, Refused> {
     let mut taken = None;
     channel.try_move::<Receivers>(&mut taken).map(|()| taken.expect("a value was taken"))
 }
 
-type Make = fn(usize) -> Shared<usize>;
+type Make = fn(usize) -> Channel<usize>;
 
 /// A channel with one handle at each end.
-fn alone(capacity: usize) -> Shared<usize> {
-    Shared::new(capacity)
+fn alone(capacity: usize) -> Channel<usize> {
+    Channel::new(capacity)
 }
 
 /// A channel with one handle at each end, where the first waiter finds no seat.
-fn in_line(capacity: usize) -> Shared<usize> {
-    let channel = Shared::new(capacity);
+fn in_line(capacity: usize) -> Channel<usize> {
+    let channel = Channel::new(capacity);
     let ring = channel.ring.as_ref().expect("a channel with room has a ring");
     for seat in [ring.seat::<Senders>(), ring.seat::<Receivers>()] {
         assert!(seat.close_seat().is_none());
@@ -88,22 +88,22 @@ fn in_line(capacity: usize) -> Shared<usize> {
 }
 
 /// A channel with two handles at each end, so that waiters are called.
-fn shared(capacity: usize) -> Shared<usize> {
-    let channel = Shared::new(capacity);
+fn shared(capacity: usize) -> Channel<usize> {
+    let channel = Channel::new(capacity);
     channel.with_line::<Senders, _>(|line, _, _| line.is_cloned());
     channel.with_line::<Receivers, _>(|line, _, _| line.is_cloned());
     channel
 }
 
 /// A channel with two handles at each end, and many callers at both.
-fn contended(capacity: usize) -> Shared<usize> {
+fn contended(capacity: usize) -> Channel<usize> {
     let channel = shared(capacity);
     channel.ring.as_ref().expect("a channel with room has a ring").contend();
     channel
 }
 
 /// A channel with one handle at each end, and many callers at both.
-fn contended_alone(capacity: usize) -> Shared<usize> {
+fn contended_alone(capacity: usize) -> Channel<usize> {
     let channel = alone(capacity);
     channel.ring.as_ref().expect("a channel with room has a ring").contend();
     channel

@@ -17,7 +17,7 @@
 //! is cancelled then, the value has been sent and received all the same.
 
 use super::line::{Ends, Receivers, Side, Supply};
-use super::shared::{Refused, Tried};
+use super::state::{Refused, Tried};
 use super::word::ONE_POSITION;
 use crate::scheduler::wait::waiters::Wakes;
 use std::collections::VecDeque;

@@ -60,7 +60,7 @@
 
 use super::end::End;
 use super::line::{LOOK, PASSES, Receivers, Senders, Side, Supply};
-use super::shared::{Refused, Tried};
+use super::state::{Refused, Tried};
 use super::word::{
     CLOSED, LARGEST, Notice, ONE_PERMIT, ONE_POSITION, STRICT, Told, distance, permits,
 };

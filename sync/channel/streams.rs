@@ -2,12 +2,12 @@
 //!
 //! Each owns its end of the channel, and asks for one item after another with the node that it was
 //! made with. So an item costs no allocation, and no field borrows from another. Values and places
-//! are governed by permits (see `shared`). A stream holds no value between two polls. A sink holds
+//! are governed by permits (see `state`). A stream holds no value between two polls. A sink holds
 //! one at most, and only if a channel without room has lost the receiver of that value.
 
 use super::futures::Asking;
 use super::line::{Receivers, Senders};
-use super::shared::{Handle, Refused, Shared};
+use super::state::{Channel, Handle, Refused};
 use super::{Receiver, Sender};
 use futures_core::Stream;
 use futures_sink::Sink;
@@ -18,16 +18,16 @@ use std::task::{Context, Poll, ready};
 impl<T> Handle for Receiver<T> {
     type Value = T;
 
-    fn shared(&self) -> &Shared<T> {
-        &self.shared
+    fn channel(&self) -> &Channel<T> {
+        &self.channel
     }
 }
 
 impl<T> Handle for Sender<T> {
     type Value = T;
 
-    fn shared(&self) -> &Shared<T> {
-        &self.shared
+    fn channel(&self) -> &Channel<T> {
+        &self.channel
     }
 }
 
@@ -145,7 +145,7 @@ impl<T> SendSink<T> {
         let (_, permit, mut asking) = self.parts();
         let Some(asking) = asking.as_mut().as_pin_mut() else { return Poll::Ready(false) };
         if !*permit {
-            *permit = ready!(asking.poll(cx, Shared::reserve_after));
+            *permit = ready!(asking.poll(cx, Channel::reserve_after));
         }
         Poll::Ready(*permit)
     }
@@ -156,7 +156,7 @@ impl<T> SendSink<T> {
         let (value, permit, asking) = self.parts();
         let Some(asking) = asking.as_ref().get_ref() else { return false };
         *permit = false;
-        asking.handle().shared.by_permit::<Senders>(value) != Err(Refused::Closed)
+        asking.handle().channel.by_permit::<Senders>(value) != Err(Refused::Closed)
     }
 
     fn refused(self: Pin<&mut Self>) -> SinkError<T> {
@@ -222,7 +222,7 @@ impl<T> SendSink<T> {
         if std::mem::take(permit)
             && let Some(asking) = asking.as_ref().get_ref()
         {
-            asking.handle().shared.take_back::<Senders>();
+            asking.handle().channel.take_back::<Senders>();
         }
     }
 }

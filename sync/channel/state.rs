@@ -53,7 +53,7 @@ pub(super) enum Refused {
     Missed,
 }
 
-pub(super) struct Shared<T> {
+pub(super) struct Channel<T> {
     capacity: usize,
     pub(super) ring: Option<Ring<T>>,
     pub(super) state: Mutex<State<T>>,
@@ -62,10 +62,10 @@ pub(super) struct Shared<T> {
     pub(super) receivers: AtomicUsize,
 }
 
-impl<T> Shared<T> {
-    pub(super) fn new(capacity: usize) -> Shared<T> {
+impl<T> Channel<T> {
+    pub(super) fn new(capacity: usize) -> Channel<T> {
         let ends = Ends { senders: Line::new(), receivers: Line::new() };
-        Shared {
+        Channel {
             capacity,
             ring: Ring::new(capacity),
             state: Mutex::new(State { ends, queue: Queue::new(capacity) }),
@@ -196,8 +196,8 @@ impl<T> Shared<T> {
         }
     }
 
-    /// Moves a value on this side, like [`try_put`](Shared::try_put) out of the cell, or like
-    /// [`try_take`](Shared::try_take) into it.
+    /// Moves a value on this side, like [`try_put`](Channel::try_put) out of the cell, or like
+    /// [`try_take`](Channel::try_take) into it.
     pub(super) fn try_move<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
         loop {
             let tried = self.try_once::<S>(cell);
@@ -209,7 +209,7 @@ impl<T> Shared<T> {
         }
     }
 
-    /// As [`try_move`](Shared::try_move), but `Later` may stand for any reason but
+    /// As [`try_move`](Channel::try_move), but `Later` may stand for any reason but
     /// `Missed`.
     #[inline(always)]
     fn try_once<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
@@ -371,13 +371,13 @@ impl<T> Shared<T> {
 pub(super) trait Handle {
     type Value;
 
-    fn shared(&self) -> &Shared<Self::Value>;
+    fn channel(&self) -> &Channel<Self::Value>;
 }
 
-impl<T> Handle for &Shared<T> {
+impl<T> Handle for &Channel<T> {
     type Value = T;
 
-    fn shared(&self) -> &Shared<T> {
+    fn channel(&self) -> &Channel<T> {
         self
     }
 }
@@ -400,11 +400,11 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
     fn stands(&self, node: &WaitNode) -> bool {
         // MUTANT(queue.stands): with false
         let has_met = node.answer() == MOVED;
-        self.0.shared().capacity == 0 && (!S::SENDS || has_met)
+        self.0.channel().capacity == 0 && (!S::SENDS || has_met)
     }
 
     fn state(&self) -> MutexGuard<'_, State<H::Value>> {
-        self.0.shared().state.lock()
+        self.0.channel().state.lock()
     }
 
     fn waiters(state: &mut State<H::Value>) -> &mut WaitList {
@@ -417,9 +417,9 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
         node: &WaitNode,
         wakes: &mut Wakes,
     ) -> Option<u32> {
-        let shared = self.0.shared();
+        let channel = self.0.channel();
         let State { ends, queue } = state;
-        if let Some(ring) = &shared.ring {
+        if let Some(ring) = &channel.ring {
             let mut supply = OfRing::<_, S>(ring, PhantomData);
             S::line(ends).admit(&mut supply);
             return S::line(ends).enter(&mut supply, node);
@@ -427,7 +427,7 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
         let receivers = ends.receivers.len();
         let mut supply = OfQueue::<_, S>(queue, receivers, PhantomData);
         let answer = S::line(ends).enter(&mut supply, node);
-        if answer.is_none() && !S::SENDS && shared.capacity == 0 {
+        if answer.is_none() && !S::SENDS && channel.capacity == 0 {
             // A waiting receiver is a place. This one counts, though it is not in the list yet.
             let mut places = OfQueue::<_, Senders>(queue, receivers + 1, PhantomData);
             ends.senders.serve(&mut places, wakes);
@@ -442,7 +442,7 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
     /// A waiter that was called from the seat in vain queues up.
     #[inline]
     fn sit(&self, node: &WaitNode, who: impl FnOnce() -> Who) -> bool {
-        let ring = self.0.shared().ring.as_ref();
+        let ring = self.0.channel().ring.as_ref();
         // A new node has the answer 0, as if it were a permit. One that was called has another.
         ring.is_some_and(|ring| {
             node.answer() == PERMIT && node.sit(who(), |node| ring.seat::<S>().sit(node))
@@ -451,26 +451,26 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
 
     #[inline]
     fn has_news(&self) -> bool {
-        self.0.shared().ring.as_ref().is_some_and(|ring| ring.why::<S>() != Refused::Later)
+        self.0.channel().ring.as_ref().is_some_and(|ring| ring.why::<S>() != Refused::Later)
     }
 
     #[inline]
     fn stand_up(&self, node: &WaitNode) -> bool {
-        let ring = self.0.shared().ring.as_ref();
+        let ring = self.0.channel().ring.as_ref();
         ring.is_some_and(|ring| node.stand_up(|node| ring.seat::<S>().take(node)))
     }
 
     fn left(&self, state: &mut State<H::Value>, wakes: &mut Wakes) {
-        let shared = self.0.shared();
-        shared.with_side::<S, _>(state, |line, supply| line.serve(supply, wakes));
+        let channel = self.0.channel();
+        channel.with_side::<S, _>(state, |line, supply| line.serve(supply, wakes));
     }
 
     fn give_back(&self, node: &WaitNode) {
         match node.answer() {
-            PERMIT => self.0.shared().take_back::<S>(),
-            LOOK => self.0.shared().came_from_seat::<S>(),
+            PERMIT => self.0.channel().take_back::<S>(),
+            LOOK => self.0.channel().came_from_seat::<S>(),
             CALL => {
-                self.0.shared().with_line::<S, _>(|line, supply, wakes| line.came(supply, wakes))
+                self.0.channel().with_line::<S, _>(|line, supply, wakes| line.came(supply, wakes))
             }
             _ => {}
         }
