@@ -116,6 +116,6 @@ pub(super) fn has_room() -> bool {
 
 /// A value that differs between workers and stays the same while a part of a loop runs on one.
 #[inline]
-pub(super) fn place() -> usize {
+pub(super) fn worker_addr() -> usize {
     Worker::current().map_or(0, |worker| std::ptr::from_ref(worker).addr())
 }

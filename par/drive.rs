@@ -296,7 +296,7 @@ fn fork<S: Source, B: Body<S>>(
     let (first, second) = part.split_at(size - size / 2);
     let offer =
         Offer { taken: AtomicBool::new(false), pace: AtomicUsize::new(start.pace.to_word()) };
-    let here = boundary::place();
+    let here = boundary::worker_addr();
     let depth = start.depth + 1;
     let (first, second) = join(
         || {
@@ -306,7 +306,7 @@ fn fork<S: Source, B: Body<S>>(
         || {
             // Relaxed, both: these are hints that publish nothing else.
             let pace = Pace::from_word(offer.pace.load(Ordering::Relaxed));
-            let start = if boundary::place() == here {
+            let start = if boundary::worker_addr() == here {
                 Start { pace, spine: 0, depth, ..start }
             } else {
                 offer.taken.store(true, Ordering::Relaxed);

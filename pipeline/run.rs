@@ -18,11 +18,11 @@
 //! # Rights
 //!
 //! Two kinds of objects are used by one carrier at a time. Possession of the object is the right to
-//! use it: the carrier that has taken it out of its place is the only user, and holds no lock while
-//! user code runs, which may wait.
+//! use it: the carrier that has taken it out is the only user, and holds no lock while user code
+//! runs, which may wait.
 //!
-//! * **The iterator of the source.** Its place is [`Run::source`].
-//! * **The closure of a serial or ordered stage.** Its place is the stage's *door* (stages.rs).
+//! * **The iterator of the source.** It is kept in [`Run::source`].
+//! * **The closure of a serial or ordered stage.** It is kept at the stage's *door* (stages.rs).
 //!
 //! # The board
 //!
@@ -82,7 +82,7 @@
 //! Only a carrier that has taken an item adds, and none can while the source rests. So the count
 //! meets the limit once for each rest, and exactly one carrier sees it leave the limit. The
 //! operations on the count are acquire and release, and the iterator goes through a lock in
-//! addition, so the next carrier finds the iterator in its place.
+//! addition, so the next carrier finds the iterator there.
 //!
 //! A source without further items is not announced again: the count was below the limit then, and
 //! never reaches it again.
@@ -134,7 +134,7 @@ pub struct Start {
     /// one.
     stages: u32,
     is_cancelled: bool,
-    place: &'static Location<'static>,
+    location: &'static Location<'static>,
 }
 
 impl Start {
@@ -148,7 +148,7 @@ impl Start {
         let is_cancelled = is_cancelled(worker.running_node());
         let workers = worker.shared().workers();
         let limit = in_flight.unwrap_or((FOR_EACH_WORKER * workers).max(AT_LEAST));
-        Start { limit, workers, stages: 0, is_cancelled, place: Location::caller() }
+        Start { limit, workers, stages: 0, is_cancelled, location: Location::caller() }
     }
 
     /// Returns whether several stages share a place.
@@ -311,14 +311,14 @@ where
     /// Takes an item from the source, and carries it on.
     fn take(self) {
         let run = self.run;
-        let place = || run.source.lock();
-        let mut supply = place().take().expect("the source is in one place of the board");
+        let source = || run.source.lock();
+        let mut supply = source().take().expect("the source is in one place of the board");
         // Caught here, as an unwinding must not drop the iterator.
         let next = catch_unwind(AssertUnwindSafe(|| supply.items.next()));
         let number = supply.taken;
         supply.taken += 1;
         supply.is_exhausted = matches!(next, Ok(None));
-        *place() = Some(supply);
+        *source() = Some(supply);
         match next {
             Ok(Some(item)) => {
                 // Release: publishes the source to the carrier that ends the rest which might begin
@@ -340,7 +340,7 @@ where
             drop(stop);
             // Relaxed: the flag only says that no more need be done, and publishes nothing else.
             self.run.is_stopped.store(true, Ordering::Relaxed);
-            self.scope.cancel_for(Cause::new(Reason::SiblingFailed, Some(self.run.start.place)));
+            self.scope.cancel_for(Cause::new(Reason::SiblingFailed, Some(self.run.start.location)));
             return;
         }
         drop(stop);

@@ -35,7 +35,7 @@ impl<T> Items<T> {
     }
 
     #[inline(always)]
-    fn place(&self, number: u64) -> usize {
+    fn slot(&self, number: u64) -> usize {
         number as usize & (self.items.len() - 1)
     }
 
@@ -58,9 +58,9 @@ impl<T> Items<T> {
     /// the storage.
     #[inline(always)]
     pub(super) fn at(&self, number: u64) -> *mut T {
-        // SAFETY: `place` is masked to an index below the number of items.
-        let place = unsafe { self.items.as_ptr().add(self.place(number)) };
-        UnsafeCell::raw_get(place)
+        // SAFETY: `slot` is masked to an index below the number of items.
+        let item = unsafe { self.items.as_ptr().add(self.slot(number)) };
+        UnsafeCell::raw_get(item)
     }
 }
 
@@ -112,7 +112,7 @@ impl<T, Access> Iterator for Runs<'_, T, Access> {
         if run == 0 {
             return None;
         }
-        let run = run.min(self.items.size() - self.items.place(self.first));
+        let run = run.min(self.items.size() - self.items.slot(self.first));
         let item = self.items.at(self.first);
         self.pass(run);
         Some(slice_from_raw_parts_mut(item, run))

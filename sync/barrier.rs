@@ -118,7 +118,7 @@ impl Waitable for Barrier {
     fn give_back(&self, _: &WaitNode) {}
 }
 
-debug! { impl Barrier as this { count: this.count, waiting: this.state().places() } }
+debug! { impl Barrier as this { count: this.count, waiting: this.state().locations() } }
 
 /// The result of passing a [`Barrier`].
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -69,8 +69,8 @@ pub(super) struct EnterCalled<'a, C: Calling> {
 }
 
 impl<'a, C: Calling> EnterCalled<'a, C> {
-    pub(super) fn new(source: &'a C, token: u64, place: &'static Location<'static>) -> Self {
-        EnterCalled { source, waiting: WaitFuture::new(source, token, place), since: None }
+    pub(super) fn new(source: &'a C, token: u64, location: &'static Location<'static>) -> Self {
+        EnterCalled { source, waiting: WaitFuture::new(source, token, location), since: None }
     }
 }
 

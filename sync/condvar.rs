@@ -145,12 +145,12 @@ impl Condvar {
         guard: AsyncMutexGuard<'a, T>,
     ) -> impl Future<Output = AsyncMutexGuard<'a, T>> {
         // Not an `async fn`: reports name the line of the caller.
-        let place = Location::caller();
+        let location = Location::caller();
         async move {
             let mutex = guard.mutex();
             let mut guard = Some(guard);
             let answer = {
-                let mut entering = pin!(WaitFuture::new(self, 0, place));
+                let mut entering = pin!(WaitFuture::new(self, 0, location));
                 poll_fn(|cx| {
                     let polled = entering.as_mut().poll(cx);
                     // The node has entered the queue, so the mutex can be unlocked.
@@ -160,7 +160,7 @@ impl Condvar {
                 .await
             };
             let notified = Notified { condvar: self, answer };
-            let guard = mutex.lock_at(place).await;
+            let guard = mutex.lock_at(location).await;
             mem::forget(notified);
             guard
         }
@@ -227,4 +227,4 @@ impl Waitable for Condvar {
 
 default! { impl Condvar }
 
-debug! { impl Condvar as this { waiting: this.state().waiters.places() } }
+debug! { impl Condvar as this { waiting: this.state().waiters.locations() } }

@@ -212,7 +212,7 @@ debug! {
     impl Event as this {
         set: this.is_set(),
         closed: this.is_closed(),
-        waiting: this.state().waiters.places(),
+        waiting: this.state().waiters.locations(),
     }
 }
 

@@ -209,9 +209,9 @@ impl<T: ?Sized> Mutex<T> {
         self.lock_at(Location::caller())
     }
 
-    /// Locks the mutex as a future of the caller at `place`.
-    pub(super) fn lock_at(&self, place: &'static Location<'static>) -> MutexLock<'_, T> {
-        let wait = EnterCalled::new(&self.raw, Holder::FUTURE.number(), place);
+    /// Locks the mutex as a future of the caller at `location`.
+    pub(super) fn lock_at(&self, location: &'static Location<'static>) -> MutexLock<'_, T> {
+        let wait = EnterCalled::new(&self.raw, Holder::FUTURE.number(), location);
         MutexLock { wait, mutex: self }
     }
 

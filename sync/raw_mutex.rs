@@ -294,9 +294,9 @@ impl RawMutex {
         (word != FREE).then(|| Holder::from_number(word))
     }
 
-    /// Returns the waiters, and the places in the source where they wait.
+    /// Returns the waiters, and the locations where they wait.
     pub(super) fn waiting(&self) -> Vec<(Holder, String)> {
-        let one = |node: &WaitNode| (holder_of(node), node.place.to_string());
+        let one = |node: &WaitNode| (holder_of(node), node.location.to_string());
         self.state().iter().map(one).collect()
     }
 }

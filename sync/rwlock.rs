@@ -235,7 +235,7 @@ impl<T> From<T> for RwLock<T> {
 /// callers wait.
 impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let waiting = self.raw.state().places();
+        let waiting = self.raw.state().locations();
         let mut f = f.debug_struct("RwLock");
         match self.try_read() {
             Some(guard) => f.field("value", &&*guard),

@@ -204,7 +204,7 @@ debug! {
     impl Semaphore as this {
         available: this.available_permits(),
         closed: this.is_closed(),
-        waiting: this.raw.state().places(),
+        waiting: this.raw.state().locations(),
     }
 }
 

@@ -100,9 +100,9 @@ impl<S> Slot<S> {
         self.state.lock().senders == 0
     }
 
-    /// Returns the places in the code where callers wait.
-    pub(super) fn places(&self) -> Vec<String> {
-        self.state.lock().turns.waiters.places()
+    /// Returns the locations in the code where callers wait.
+    pub(super) fn locations(&self) -> Vec<String> {
+        self.state.lock().turns.waiters.locations()
     }
 }
 
@@ -141,9 +141,9 @@ pub(super) fn receive<S, C: Cursor<S>>(
 pub(super) fn wait<'a, S, C: Cursor<S>>(
     slot: &'a Slot<S>,
     cursor: &C,
-    place: &'static Location<'static>,
+    location: &'static Location<'static>,
 ) -> WaitFuture<Looking<'a, S>> {
-    WaitFuture::new(Looking::new(slot, cursor), 0, place)
+    WaitFuture::new(Looking::new(slot, cursor), 0, location)
 }
 
 /// Receives the next value, for a receiver that has been called.

@@ -87,9 +87,9 @@ pub(super) fn try_until<N: Numbers>(
 pub(super) async fn wait_async<N: Numbers>(
     source: &N,
     target: N::Number,
-    place: &'static Location<'static>,
+    location: &'static Location<'static>,
 ) -> Result<N::Number, WaitError> {
-    let (answer, _) = wait_as_future(source, source.token(target), place).await;
+    let (answer, _) = wait_as_future(source, source.token(target), location).await;
     outcome(source, answer)
 }
 
@@ -127,9 +127,9 @@ pub(super) fn wait_at<W: Awaited>(
 pub(super) async fn wait_as_future<W: Awaited>(
     source: &W,
     token: u64,
-    place: &'static Location<'static>,
+    location: &'static Location<'static>,
 ) -> (u32, u64) {
-    let mut wait = pin!(WaitFuture::new(source, token, place));
+    let mut wait = pin!(WaitFuture::new(source, token, location));
     let mut pending = Pending { source, waits: false };
     let answer = poll_fn(|cx| {
         let polled = wait.as_mut().poll(cx);

@@ -130,6 +130,6 @@ debug! {
         last_published: this.last_published(),
         finished: this.is_finished(),
         closed: this.is_closed(),
-        waiting: this.raw.places(),
+        waiting: this.raw.locations(),
     }
 }

@@ -35,12 +35,12 @@
 //! for none was taken in advance. A producer that is found cancelled after the grant, or a future
 //! that is dropped then, owns a claim, and gives it up like any other claim: by a rollback, or by
 //! publishing it as skipped. Either way the numbers of other producers stay as they are, no reader
-//! waits for a number that will never be published, and the place is free again when the readers
+//! waits for a number that will never be published, and the slot is free again when the readers
 //! have stepped over it. A future that is forgotten after the grant is a forgotten claim.
 //!
 //! # Room
 //!
-//! Each reader publishes the last number that it no longer needs. Places are free up to a ring's
+//! Each reader publishes the last number that it no longer needs. Slots are free up to a ring's
 //! size past the slowest reader. That bound only grows, and `limit` is the bound as some producer
 //! has seen it, so `limit` is never too high. Under the lock, while QUEUED is set, another thread
 //! can change the index only by a rollback, which lowers it.
@@ -55,7 +55,7 @@
 //!
 //! # Orderings
 //!
-//! `word` carries the accesses to a place by a producer that claimed the place and gave it back.
+//! `word` carries the accesses to a slot by a producer that claimed the slot and gave it back.
 //! The published number of a reader carries that reader's accesses, and `limit` passes them on from
 //! one producer to the next. All three are released and acquired.
 //!
@@ -88,7 +88,7 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// A request for `most` numbers, for `least` at least, in a ring of `size` places.
+    /// A request for `most` numbers, for `least` at least, in a ring of `size` slots.
     #[inline(always)]
     pub(super) fn capped(least: usize, most: usize, size: usize) -> Count {
         let most = most.min(size);

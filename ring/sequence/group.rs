@@ -105,6 +105,6 @@ debug! {
         last_published:
             this.raw.members.iter().map(SequenceBarrier::last_published).collect::<Vec<_>>(),
         closed: this.is_closed(),
-        waiting: this.raw.places(),
+        waiting: this.raw.locations(),
     }
 }

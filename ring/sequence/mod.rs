@@ -1,7 +1,7 @@
 //! The progress of the producers and readers of a ring: sequence numbers that are claimed,
 //! published and waited for.
 //!
-//! A ring has a power of two of places; the item with the number `n` lies at the place `n % size`.
+//! A ring has a power of two of slots; the item with the number `n` lies in the slot `n % size`.
 //! A producer *claims* numbers, writes their items, and *publishes* them. A reader *waits* until a
 //! number is published, reads the items up to it, and publishes that it has read them. This module
 //! provides the numbers. The caller stores the items.
@@ -37,8 +37,8 @@
 //!             let mut ring = ring; // dropped with this task, which ends the ring
 //!             for item in 1..=100 {
 //!                 let claim = ring.claim_one().unwrap();
-//!                 let place = claim.range().start() as usize % items.len();
-//!                 items[place].store(item, Ordering::Relaxed);
+//!                 let slot = claim.range().start() as usize % items.len();
+//!                 items[slot].store(item, Ordering::Relaxed);
 //!                 claim.publish();
 //!             }
 //!         });

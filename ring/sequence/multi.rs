@@ -16,11 +16,11 @@ use std::ops::Range;
 use std::panic::Location;
 use std::pin::pin;
 
-/// Hands out the places of a ring to any number of producers, and tells readers what they have
+/// Hands out the slots of a ring to any number of producers, and tells readers what they have
 /// published. Handles are cheap to clone and refer to the same sequencer.
 ///
 /// A producer [claims](MultiProducerSequencer::claim_one) numbers, writes their items, and
-/// [publishes](MultiClaim::publish) them. It waits until the readers have left the places, which
+/// [publishes](MultiClaim::publish) them. It waits until the readers have left the slots, which
 /// they announce by publishing in the barriers with which the sequencer was created. Readers
 /// [wait](MultiProducerSequencer::wait_until_published) for numbers, which become readable in
 /// order, whatever the order in which they are published.
@@ -56,7 +56,7 @@ use std::pin::pin;
 /// assert_eq!(ring.last_published_after(u64::MAX), u64::MAX); // none: 0 comes first
 /// first.publish();
 /// assert_eq!(ring.wait_until_published(0, u64::MAX), Ok(3));
-/// read.publish(3); // their places are free
+/// read.publish(3); // their slots are free
 /// ```
 #[derive(Clone)]
 pub struct MultiProducerSequencer<S: Sequence = usize> {
@@ -64,7 +64,7 @@ pub struct MultiProducerSequencer<S: Sequence = usize> {
 }
 
 impl<S: Sequence> MultiProducerSequencer<S> {
-    /// Creates a sequencer for a ring of `size` places, the readers of which publish in `read`. Its
+    /// Creates a sequencer for a ring of `size` slots, the readers of which publish in `read`. Its
     /// first number is the one after the last number published there.
     ///
     /// # Panics
@@ -112,7 +112,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         MultiProducerSequencer { raw }
     }
 
-    /// The number of places of the ring.
+    /// The number of slots of the ring.
     #[must_use]
     pub fn size(&self) -> usize {
         self.raw.stamps.size()
@@ -222,7 +222,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     }
 
     /// Returns the last number before the first unpublished one, for a caller without knowledge:
-    /// looks at all places.
+    /// looks at all slots.
     #[must_use]
     pub fn last_published(&self) -> S {
         let frontier = self.raw.frontier(self.raw.claims.next());
@@ -279,9 +279,9 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     /// a future for any executor. The wait begins with the first poll.
     #[track_caller]
     pub fn wait_async(&self, target: S) -> impl Future<Output = Result<S, WaitError>> {
-        let place = Location::caller();
+        let location = Location::caller();
         // Nothing before `target` has to be known: it is published when the wait has its answer.
-        async move { wait_async(&Reads(&self.raw, target), target, place).await }
+        async move { wait_async(&Reads(&self.raw, target), target, location).await }
     }
 
     /// The sequencer for a reader that has read all numbers before `next`.
@@ -332,7 +332,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     ///
     /// A polling reader calls this first, and then
     /// [`last_published_after`](MultiProducerSequencer::last_published_after): if this was `true`,
-    /// that result is final. Looks at all places at most.
+    /// that result is final. Looks at all slots at most.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.raw.is_finished()
@@ -352,8 +352,8 @@ debug! {
         next: this.raw.claims.number(this.raw.claims.next()),
         last_published: this.last_published(),
         closed: this.is_closed(),
-        waiting_for_room: this.raw.claims.waiters.lock().places(),
-        waiting_to_read: this.raw.stamps.reading.lock().waiters.places(),
+        waiting_for_room: this.raw.claims.waiters.lock().locations(),
+        waiting_to_read: this.raw.stamps.reading.lock().waiters.locations(),
     }
 }
 

@@ -229,9 +229,9 @@ impl<S: Sequence> RawBarrier<S> {
         self.want(&state);
     }
 
-    /// The places in the code that wait, as text.
-    pub(super) fn places(&self) -> Vec<String> {
-        self.state().waiters.places()
+    /// The locations in the code that wait, as text.
+    pub(super) fn locations(&self) -> Vec<String> {
+        self.state().waiters.locations()
     }
 }
 

@@ -50,8 +50,8 @@ impl<S: Sequence> RawGroup<S> {
         group
     }
 
-    pub(super) fn places(&self) -> Vec<String> {
-        self.state().places()
+    pub(super) fn locations(&self) -> Vec<String> {
+        self.state().locations()
     }
 }
 

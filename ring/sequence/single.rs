@@ -11,10 +11,10 @@ use crate::shim::time::{Duration, Instant};
 use crate::sync::{WaitError, after};
 use std::sync::Weak;
 
-/// Hands out the places of a ring to one producer, and tells readers what it has published.
+/// Hands out the slots of a ring to one producer, and tells readers what it has published.
 ///
 /// The producer [claims](SingleProducerSequencer::claim_one) numbers, writes their items, and
-/// [publishes](SingleClaim::publish) them. It waits until the readers have left the places, which
+/// [publishes](SingleClaim::publish) them. It waits until the readers have left the slots, which
 /// they announce by publishing in the barriers with which the sequencer was created. Readers wait
 /// for the [`published`](SingleProducerSequencer::published) numbers.
 ///
@@ -47,7 +47,7 @@ use std::sync::Weak;
 /// assert_eq!(ring.claim_one().unwrap().range().start(), 3);
 ///
 /// assert_eq!(written.wait_until_published(0), Ok(2));
-/// read.publish(2); // their places are free
+/// read.publish(2); // their slots are free
 /// ```
 pub struct SingleProducerSequencer<S: Sequence = usize> {
     written: SequenceBarrier<S>,
@@ -129,7 +129,7 @@ pub(crate) fn assert_size<S: Sequence>(size: usize) {
 }
 
 impl<S: Sequence> SingleProducerSequencer<S> {
-    /// Creates a sequencer for a ring of `size` places, the readers of which publish in `read`. Its
+    /// Creates a sequencer for a ring of `size` slots, the readers of which publish in `read`. Its
     /// first number is the one after the last number published there.
     ///
     /// # Panics
@@ -191,7 +191,7 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         &self.published
     }
 
-    /// The number of places of the ring.
+    /// The number of slots of the ring.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size

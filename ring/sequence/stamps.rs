@@ -1,12 +1,12 @@
-//! The published numbers of a ring with several producers: a stamp for each place, and the readers
+//! The published numbers of a ring with several producers: a stamp for each slot, and the readers
 //! that wait.
 //!
 //! Numbers are counted from the first one of the sequencer here, and do not wrap around:
-//! **indexes**. The stamp of a place holds the index that was last published there, plus one, and
+//! **indexes**. The stamp of a slot holds the index that was last published there, plus one, and
 //! whether that index was *skipped*, which means given up by its producer. Readers see all indexes
 //! before the first unpublished one, the **frontier**.
 //!
-//! A place is written again only when all readers have left it. So a stamp with a later index than
+//! A slot is written again only when all readers have left it. So a stamp with a later index than
 //! the expected one implies that the expected index was published too, and read.
 //!
 //! # No wake-up is lost

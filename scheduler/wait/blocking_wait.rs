@@ -138,18 +138,18 @@ fn offer_or_run(worker: &Worker, task: TaskRef<'_>, until: Until) {
     let mut given = GivenAway::default();
     loop {
         while let Some(fresh) = next_here(worker, &mut given) {
-            match place_for(worker, task, &fresh, until) {
-                Some(place) => {
+            match stack_for(worker, task, &fresh, until) {
+                Some(on) => {
                     // The call may take long, or wait for a task that is given away.
                     given.queue(worker);
-                    run(worker, task, fresh, place);
+                    run(worker, task, fresh, on);
                 }
                 None => given.fresh.push(fresh),
             }
         }
         given.queue(worker);
-        match next_injected(worker, |fresh| place_for(worker, task, fresh, until)) {
-            Some((fresh, place)) => run(worker, task, fresh, place),
+        match next_injected(worker, |fresh| stack_for(worker, task, fresh, until)) {
+            Some((fresh, on)) => run(worker, task, fresh, on),
             None => return,
         }
     }
@@ -216,8 +216,8 @@ pub(in crate::scheduler) fn next_injected<W>(
     let open = |item| {
         match claimed(item)? {
             Runnable::Fresh(task) => {
-                if let Some(place) = wanted(&task) {
-                    return Some((task, place));
+                if let Some(value) = wanted(&task) {
+                    return Some((task, value));
                 }
                 task.unclaim();
                 others.push(Item::fresh(task));
@@ -237,17 +237,17 @@ pub(in crate::scheduler) fn next_injected<W>(
     found
 }
 
-/// Where a descendant is called.
-enum Place {
-    /// On the present stack.
+/// The stack on which a descendant is called.
+enum RunOn {
+    /// The present one.
     Here,
-    /// On a coroutine with this stack.
+    /// This one, with a coroutine of its own.
     Apart(Stack),
 }
 
-/// Returns where to call a claimed task. Returns `None` if the wait of `task` does not allow the
-/// call, or if other workers may find a stack for it.
-fn place_for(worker: &Worker, task: TaskRef<'_>, fresh: &RunRef, until: Until) -> Option<Place> {
+/// Returns the stack on which to call a claimed task. Returns `None` if the wait of `task` does not
+/// allow the call, or if other workers may find a stack for it.
+fn stack_for(worker: &Worker, task: TaskRef<'_>, fresh: &RunRef, until: Until) -> Option<RunOn> {
     let shared = worker.shared();
     let alone = shared.workers() == 1;
     if until == Until::Time && !alone && !fresh.traits.local {
@@ -260,11 +260,11 @@ fn place_for(worker: &Worker, task: TaskRef<'_>, fresh: &RunRef, until: Until) -
         return None;
     }
     if !fresh.traits.needs_own_stack() && worker.fiber().has_room() {
-        return Some(Place::Here);
+        return Some(RunOn::Here);
     }
     match worker.memory.stacks.borrow_mut().take(worker.class_for(fresh), &shared.stacks) {
-        Ok(stack) => Some(Place::Apart(stack)),
-        Err(_) => (until == Until::Grant && (fresh.traits.local || alone)).then_some(Place::Here),
+        Ok(stack) => Some(RunOn::Apart(stack)),
+        Err(_) => (until == Until::Grant && (fresh.traits.local || alone)).then_some(RunOn::Here),
     }
 }
 
@@ -304,10 +304,10 @@ fn descends_from(node: LiveNode<'_>, task: TaskRef<'_>) -> bool {
 }
 
 /// Runs a claimed descendant of the waiting task to its end.
-fn run(worker: &Worker, task: TaskRef<'_>, fresh: RunRef, place: Place) {
-    match place {
-        Place::Here => start_here(worker, fresh),
-        Place::Apart(stack) => call_apart(worker, task, fresh, stack),
+fn run(worker: &Worker, task: TaskRef<'_>, fresh: RunRef, on: RunOn) {
+    match on {
+        RunOn::Here => start_here(worker, fresh),
+        RunOn::Apart(stack) => call_apart(worker, task, fresh, stack),
     }
 }
 

@@ -36,8 +36,8 @@ pub(crate) fn waits<'a>(what: impl Fn() -> String + 'a) -> shim::Waits<'a> {
     shim::waits(move || match task {
         Some(task) => {
             let name = task.name().map_or(String::new(), |name| format!(" `{name}`"));
-            let (id, place) = (task.id(), task.spawned_at);
-            format!("task {id}{name}, spawned at {place}, waits for {}", what())
+            let (id, location) = (task.id(), task.spawned_at);
+            format!("task {id}{name}, spawned at {location}, waits for {}", what())
         }
         None => format!("the thread waits for {}", what()),
     })
@@ -317,8 +317,8 @@ impl Worker {
             self.give_way(task);
             return Err(Interrupted);
         }
-        let place = Location::caller();
-        let _waits = waits(|| format!("a permit, parked at {place}"));
+        let location = Location::caller();
+        let _waits = waits(|| format!("a permit, parked at {location}"));
         let (result, worker) = self.wait(task, WaitKind::Permit);
         if result.is_err() {
             worker.give_way(task);
@@ -334,8 +334,8 @@ impl Worker {
             self.give_way(task);
             return Err(Interrupted);
         }
-        let place = Location::caller();
-        let _waits = waits(|| format!("a time, asleep at {place}"));
+        let location = Location::caller();
+        let _waits = waits(|| format!("a time, asleep at {location}"));
         // This call returns only after the grant, or when the timer has been taken out.
         let action = Action::Wake(Cell::new(Some(waiter_of(task))));
         let timer = pin!(Timer::new(at, action));
@@ -390,8 +390,8 @@ impl Worker {
             return Ok(());
         }
         assert_may_suspend();
-        let place = Location::caller();
-        let _waits = waits(|| format!("the end of a task at {place}"));
+        let location = Location::caller();
+        let _waits = waits(|| format!("the end of a task at {location}"));
         if join.register(Waiter::Task(waiter_of(task))).is_err() {
             return Ok(());
         }
@@ -498,8 +498,8 @@ pub(crate) fn await_end_anywhere(join: &JoinWord, kind: WaitKind) -> Result<(), 
     {
         return worker.await_end(task, join, kind);
     }
-    let place = Location::caller();
-    let _waits = waits(|| format!("the end of a task at {place}"));
+    let location = Location::caller();
+    let _waits = waits(|| format!("the end of a task at {location}"));
     let waiter = ThreadWaiter::current();
     let thread = Arc::as_ptr(&waiter);
     let registered = if runs_job() { Waiter::PoolThread(thread) } else { Waiter::Thread(thread) };

@@ -11,7 +11,7 @@ use super::future::future;
 use super::slot::{Cursor, Looking, Slot, called, receive, wait};
 use crate::scheduler::wait::waiters::WaitFuture;
 use crate::task::outcome::resume_in_destructor;
-use state::{Place, Ring};
+use state::{Ring, RingCursor};
 use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ use std::time::Duration;
 /// ```
 pub fn broadcast<T: Clone>(capacity: usize) -> (BroadcastSender<T>, BroadcastReceiver<T>) {
     let slot = Arc::new(Slot::new(Ring::new(capacity.max(1)), 0));
-    let receiver = BroadcastReceiver { slot: Arc::clone(&slot), place: Place::first() };
+    let receiver = BroadcastReceiver { slot: Arc::clone(&slot), cursor: RingCursor::first() };
     (BroadcastSender { slot }, receiver)
 }
 
@@ -64,7 +64,7 @@ pub struct BroadcastSender<T> {
 /// keeps up to `capacity` values in memory.
 pub struct BroadcastReceiver<T> {
     slot: Arc<Slot<Ring<T>>>,
-    place: Place<T>,
+    cursor: RingCursor<T>,
 }
 
 impl<T> BroadcastSender<T> {
@@ -85,8 +85,8 @@ impl<T> BroadcastSender<T> {
 
     /// Creates a receiver of the values that are sent from now on.
     pub fn subscribe(&self) -> BroadcastReceiver<T> {
-        let place = self.slot.add_receiver();
-        BroadcastReceiver { slot: Arc::clone(&self.slot), place }
+        let cursor = self.slot.add_receiver();
+        BroadcastReceiver { slot: Arc::clone(&self.slot), cursor }
     }
 
     /// Returns the number of receivers.
@@ -129,7 +129,7 @@ impl<T: Clone> BroadcastReceiver<T> {
     /// [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
     #[track_caller]
     pub fn recv(&mut self) -> Result<T, WaitError> {
-        receive(&self.slot, &mut self.place, None)
+        receive(&self.slot, &mut self.cursor, None)
     }
 
     /// Like [`recv`](BroadcastReceiver::recv), but waits for `time` at most.
@@ -141,7 +141,7 @@ impl<T: Clone> BroadcastReceiver<T> {
     /// Like `recv`.
     #[track_caller]
     pub fn recv_timeout(&mut self, time: Duration) -> Result<T, WaitError> {
-        receive(&self.slot, &mut self.place, after(time))
+        receive(&self.slot, &mut self.cursor, after(time))
     }
 
     /// Receives the next value if it is there now.
@@ -156,22 +156,22 @@ impl<T: Clone> BroadcastReceiver<T> {
     /// # Panics
     /// With the panic of `clone`.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        self.place.next(&self.slot)
+        self.cursor.next(&self.slot)
     }
 
     /// Like [`recv`](BroadcastReceiver::recv), as a future for any executor. If it is dropped
     /// before it is ready, it has received nothing.
     #[track_caller]
     pub fn recv_async(&mut self) -> BroadcastRecv<'_, T> {
-        let wait = wait(&self.slot, &self.place, Location::caller());
-        BroadcastRecv { wait, slot: &self.slot, place: &mut self.place }
+        let wait = wait(&self.slot, &self.cursor, Location::caller());
+        BroadcastRecv { wait, slot: &self.slot, cursor: &mut self.cursor }
     }
 }
 
 impl<T> BroadcastReceiver<T> {
     /// Returns how many values are there for this receiver.
     pub fn len(&self) -> usize {
-        self.place.len(&self.slot)
+        self.cursor.len(&self.slot)
     }
 
     /// Returns whether no value is there for this receiver.
@@ -195,8 +195,8 @@ impl<T> Clone for BroadcastSender<T> {
 impl<T> Clone for BroadcastReceiver<T> {
     /// Costs a few instructions for each value that is there.
     fn clone(&self) -> BroadcastReceiver<T> {
-        let place = self.slot.add_receiver_at(&self.place);
-        BroadcastReceiver { slot: Arc::clone(&self.slot), place }
+        let cursor = self.slot.add_receiver_at(&self.cursor);
+        BroadcastReceiver { slot: Arc::clone(&self.slot), cursor }
     }
 }
 
@@ -208,7 +208,7 @@ impl<T> Drop for BroadcastSender<T> {
 
 impl<T> Drop for BroadcastReceiver<T> {
     fn drop(&mut self) {
-        if let Some(payload) = self.slot.drop_receiver(&mut self.place) {
+        if let Some(payload) = self.slot.drop_receiver(&mut self.cursor) {
             resume_in_destructor(payload);
         }
     }
@@ -218,7 +218,7 @@ debug! {
     impl<T> BroadcastSender<T> as this {
         receivers: this.receivers(),
         capacity: this.capacity(),
-        receiving: this.slot.places(),
+        receiving: this.slot.locations(),
     }
 }
 
@@ -227,7 +227,7 @@ debug! {
         len: this.len(),
         capacity: this.slot.capacity(),
         closed: this.is_closed(),
-        receiving: this.slot.places(),
+        receiving: this.slot.locations(),
     }
 }
 
@@ -236,10 +236,10 @@ future! {
     pub struct BroadcastRecv<'a, T> {
         wait: WaitFuture<Looking<'a, Ring<T>>>,
         slot: &'a Slot<Ring<T>>,
-        place: &'a mut Place<T>,
+        cursor: &'a mut RingCursor<T>,
     }
     /// The only errors are [`WaitError::Lagged`] and [`WaitError::Closed`]. Polling panics with the
     /// panic of `clone`.
     type Output = Result<T, WaitError> where T: Clone;
-    |this, _| called(this.slot, this.place)
+    |this, _| called(this.slot, this.cursor)
 }

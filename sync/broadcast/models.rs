@@ -1,12 +1,12 @@
 //! Models of broadcasts, run by ci/loom.sh. See `sync::models` for what a task is in a model.
 
-use super::state::{Place, Ring};
+use super::state::{Ring, RingCursor as Cursor};
 use crate::shim::check::{ALL, Stage, models};
 use crate::shim::thread::spawn;
 use crate::sync::TryRecvError;
 use crate::sync::models::slot::receive;
 use crate::sync::models::{Of, Task, explore_with};
-use crate::sync::slot::{Cursor, Slot};
+use crate::sync::slot::{Cursor as _, Slot};
 use std::sync::Arc;
 
 type Model = Of<Slot<Ring<usize>>>;
@@ -25,24 +25,24 @@ fn send(broadcast: Model, value: usize) {
 }
 
 /// Drops the last receivers. Nothing may be left then.
-fn end(broadcast: Model, places: Vec<Place<usize>>) {
-    for mut place in places {
-        assert!(broadcast.drop_receiver(&mut place).is_none());
+fn end(broadcast: Model, cursors: Vec<Cursor<usize>>) {
+    for mut cursor in cursors {
+        assert!(broadcast.drop_receiver(&mut cursor).is_none());
     }
     assert_eq!((broadcast.receivers(), broadcast.state.lock().content.len()), (0, 0));
 }
 
 /// Receives until the end. Returns how many values were received, or reported as missed.
-fn follow(task: Stage<Task>, broadcast: Model, mut place: Place<usize>) -> (usize, Place<usize>) {
+fn follow(task: Stage<Task>, broadcast: Model, mut mine: Cursor<usize>) -> (usize, Cursor<usize>) {
     let mut next = 0;
     loop {
-        match receive(task, &broadcast, &mut place, true) {
+        match receive(task, &broadcast, &mut mine, true) {
             Ok(value) => {
                 assert_eq!(value, next);
                 next += 1;
             }
             Err(TryRecvError::Lagged(missed)) => next += missed as usize,
-            Err(_) => return (next, place),
+            Err(_) => return (next, mine),
         }
     }
 }
@@ -51,7 +51,7 @@ fn follow(task: Stage<Task>, broadcast: Model, mut place: Place<usize>) -> (usiz
 #[test]
 fn loom_each_receiver_gets_each_value_or_is_told_of_the_lag() {
     explore_with(2, broadcast, |broadcast, tasks: [_; 2]| {
-        let [one, other] = [Place::first(), broadcast.add_receiver()];
+        let [one, other] = [Cursor::first(), broadcast.add_receiver()];
         let first = spawn(move || follow(tasks[0], broadcast, one));
         let second = spawn(move || follow(tasks[1], broadcast, other));
         send(broadcast, 0);
@@ -67,7 +67,7 @@ fn loom_each_receiver_gets_each_value_or_is_told_of_the_lag() {
 /// the value, or leaves it there.
 fn a_value_and_a_cut(leaves: bool) {
     explore_with(3, broadcast, move |broadcast, [task]| {
-        let (mut mine, mut other) = (Place::first(), broadcast.add_receiver());
+        let (mut mine, mut other) = (Cursor::first(), broadcast.add_receiver());
         let receives = spawn(move || (receive(task, &broadcast, &mut mine, leaves), mine));
         let goes = spawn(move || {
             task.interrupt();
@@ -97,7 +97,7 @@ models! {
 #[test]
 fn loom_claims_stay_right_over_clones_sends_and_drops() {
     explore_with(ALL, broadcast, |broadcast, []| {
-        let (first, mut goes) = (Place::first(), broadcast.add_receiver());
+        let (first, mut goes) = (Cursor::first(), broadcast.add_receiver());
         send(broadcast, 0);
         let clones = spawn(move || {
             let clone = broadcast.add_receiver_at(&first);
@@ -121,7 +121,7 @@ fn loom_a_value_that_is_sent_while_a_receiver_goes_keeps_its_place() {
         ALL,
         || with_room(3),
         |broadcast, []| {
-            let (mut stays, mut goes) = (Place::first(), broadcast.add_receiver());
+            let (mut stays, mut goes) = (Cursor::first(), broadcast.add_receiver());
             send(broadcast, 0);
             send(broadcast, 1);
             let leaves = spawn(move || assert!(broadcast.drop_receiver(&mut goes).is_none()));

@@ -124,17 +124,17 @@ impl<T> Slot<Ring<T>> {
     }
 
     /// Adds a receiver of the values that are sent from now on.
-    pub(super) fn add_receiver(&self) -> Place<T> {
+    pub(super) fn add_receiver(&self) -> RingCursor<T> {
         let mut state = self.state.lock();
         state.receivers += 1;
-        Place { position: self.sent(), held: None }
+        RingCursor { position: self.sent(), held: None }
     }
 
-    /// Adds a receiver at the place of another one, which does not move meanwhile.
-    pub(super) fn add_receiver_at(&self, place: &Place<T>) -> Place<T> {
+    /// Adds a receiver at the position of another one, which does not move meanwhile.
+    pub(super) fn add_receiver_at(&self, cursor: &RingCursor<T>) -> RingCursor<T> {
         let mut state = self.state.lock();
         state.receivers += 1;
-        let (mut next, end) = (place.position, self.sent());
+        let (mut next, end) = (cursor.position, self.sent());
         loop {
             next = next.max(state.content.head);
             for _ in 0..PORTION.min(end.saturating_sub(next)) {
@@ -143,7 +143,7 @@ impl<T> Slot<Ring<T>> {
             }
             drop(state);
             if next >= end {
-                return Place { position: place.position, held: place.held.clone() };
+                return RingCursor { position: cursor.position, held: cursor.held.clone() };
             }
             state = self.state.lock();
         }
@@ -151,9 +151,9 @@ impl<T> Slot<Ring<T>> {
 
     /// Removes a receiver, and drops the values that no other receiver claims. Returns the first
     /// panic of a destructor, if any.
-    pub(super) fn drop_receiver(&self, place: &mut Place<T>) -> Option<Payload> {
-        let mut first = place.held.take().and_then(|held| quietly(|| drop(held)));
-        let mut next = place.position;
+    pub(super) fn drop_receiver(&self, cursor: &mut RingCursor<T>) -> Option<Payload> {
+        let mut first = cursor.held.take().and_then(|held| quietly(|| drop(held)));
+        let mut next = cursor.position;
         loop {
             let mut state = self.state.lock();
             if state.receivers == 1 {
@@ -167,12 +167,12 @@ impl<T> Slot<Ring<T>> {
             let mut unclaimed = [const { None }; PORTION as usize];
             let end = self.sent();
             next = next.max(state.content.head);
-            for place in unclaimed.iter_mut().take((end - next) as usize) {
+            for value in unclaimed.iter_mut().take((end - next) as usize) {
                 let ring = &mut state.content;
                 let claimed = ring.at(next).expect("a claimed value is in the ring");
                 claimed.claims -= 1;
                 if claimed.claims == 0 {
-                    *place = ring.drop_first();
+                    *value = ring.drop_first();
                 }
                 next += 1;
             }
@@ -190,16 +190,16 @@ impl<T> Slot<Ring<T>> {
     }
 }
 
-/// The part of a broadcast that belongs to one receiver.
-pub(super) struct Place<T> {
+/// How far one receiver has come in the ring of a broadcast.
+pub(super) struct RingCursor<T> {
     position: u64,
     /// A value that was taken out of the ring, and not yet returned to the caller.
     held: Option<Arc<T>>,
 }
 
-impl<T> Place<T> {
-    pub(super) fn first() -> Place<T> {
-        Place { position: 0, held: None }
+impl<T> RingCursor<T> {
+    pub(super) fn first() -> RingCursor<T> {
+        RingCursor { position: 0, held: None }
     }
 
     pub(super) fn len(&self, slot: &Slot<Ring<T>>) -> usize {
@@ -209,7 +209,7 @@ impl<T> Place<T> {
     }
 }
 
-impl<T: Clone> Cursor<Ring<T>> for Place<T> {
+impl<T: Clone> Cursor<Ring<T>> for RingCursor<T> {
     type Value = T;
 
     const WHAT: &'static str = "a value of a broadcast";

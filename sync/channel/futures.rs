@@ -18,9 +18,9 @@ pub(super) struct Asking<H: Handle, S: Side> {
 }
 
 impl<H: Handle, S: Side> Asking<H, S> {
-    pub(super) fn new(handle: H, place: &'static Location<'static>) -> Asking<H, S> {
+    pub(super) fn new(handle: H, location: &'static Location<'static>) -> Asking<H, S> {
         Asking {
-            entering: WaitFuture::new(InLine::new(handle), 0, place),
+            entering: WaitFuture::new(InLine::new(handle), 0, location),
             is_asking: false,
             passed: Passed::default(),
         }

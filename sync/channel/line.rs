@@ -1,5 +1,5 @@
-//! The waiters at one end of a channel: senders that wait for places, or receivers that wait for
-//! values.
+//! The waiters at one end of a channel: senders that wait for a *place*, which is room for one
+//! value, or receivers that wait for a value.
 //!
 //! # How a waiter is served
 //!
@@ -193,8 +193,8 @@ impl Line {
         self.waiting.len()
     }
 
-    pub(super) fn places(&self) -> Vec<String> {
-        self.waiting.places()
+    pub(super) fn locations(&self) -> Vec<String> {
+        self.waiting.locations()
     }
 
     /// Returns whether newcomers must queue up.

@@ -380,8 +380,8 @@ macro_rules! end {
                 len: this.len(),
                 capacity: this.capacity(),
                 closed: this.is_closed(),
-                sending: this.channel.places().0,
-                receiving: this.channel.places().1,
+                sending: this.channel.locations().0,
+                receiving: this.channel.locations().1,
             }
         }
     };

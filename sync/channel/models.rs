@@ -17,7 +17,7 @@ impl Modelled for Channel<usize> {
     type End = ();
 
     fn assert_end(channel: &Subject<Self>, (): ()) {
-        let (senders, receivers) = channel.places();
+        let (senders, receivers) = channel.locations();
         assert!(senders.is_empty() && receivers.is_empty(), "a waiter is left in a line");
     }
 }

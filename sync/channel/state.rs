@@ -356,14 +356,14 @@ impl<T> Channel<T> {
         self.capacity
     }
 
-    /// Returns the places in the code where senders and receivers wait. A waiter in a seat
+    /// Returns the locations in the code where senders and receivers wait. A waiter in a seat
     /// enters the line.
-    pub(super) fn places(&self) -> (Vec<String>, Vec<String>) {
-        (self.places_of::<Senders>(), self.places_of::<Receivers>())
+    pub(super) fn locations(&self) -> (Vec<String>, Vec<String>) {
+        (self.locations_of::<Senders>(), self.locations_of::<Receivers>())
     }
 
-    fn places_of<S: Side>(&self) -> Vec<String> {
-        self.with_line::<S, _>(|line, _, _| line.places())
+    fn locations_of<S: Side>(&self) -> Vec<String> {
+        self.with_line::<S, _>(|line, _, _| line.locations())
     }
 }
 

@@ -10,7 +10,7 @@ impl<S: 'static> Modelled for Slot<S> {
     type End = ();
 
     fn assert_end(slot: &Subject<Self>, (): ()) {
-        assert!(slot.places().is_empty(), "a waiter is left in the list");
+        assert!(slot.locations().is_empty(), "a waiter is left in the list");
     }
 }
 

@@ -278,7 +278,7 @@ macro_rules! debug_ends {
             impl<T> $end<T> as this {
                 sent: this.slot.state.lock().content.is_some(),
                 closed: this.slot.has_ended(),
-                waiting: this.slot.places(),
+                waiting: this.slot.locations(),
             }
         }
     )*};

@@ -345,11 +345,11 @@ impl<T> WatchReceiver<T> {
         &mut self,
         mut so: impl FnMut(&T) -> bool,
     ) -> impl Future<Output = Result<Arc<T>, WaitError>> {
-        let place = Location::caller();
+        let location = Location::caller();
         async move {
             let mut judged = NOTHING;
             loop {
-                let value = changed(&self.slot, &mut judged, place).await?;
+                let value = changed(&self.slot, &mut judged, location).await?;
                 if so(&value) {
                     self.seen = judged;
                     return Ok(value);
@@ -362,9 +362,9 @@ impl<T> WatchReceiver<T> {
 fn changed<'a, T>(
     slot: &'a Slot<Latest<T>>,
     seen: &'a mut u64,
-    place: &'static Location<'static>,
+    location: &'static Location<'static>,
 ) -> WatchChanged<'a, T> {
-    WatchChanged { wait: wait(slot, seen, place), slot, seen }
+    WatchChanged { wait: wait(slot, seen, location), slot, seen }
 }
 
 macro_rules! end {
@@ -395,7 +395,7 @@ macro_rules! end {
             impl<T: fmt::Debug> $end<T> as this {
                 value: this.latest(),
                 closed: this.slot.is_closed(),
-                waiting: this.slot.places(),
+                waiting: this.slot.locations(),
             }
         }
     };

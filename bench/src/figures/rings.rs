@@ -18,18 +18,18 @@ const BATCH: usize = 32;
 /// addition, never gives them back, and spins while the ring is full.
 struct Bare {
     next: AtomicU64,
-    places: Box<[(AtomicU64, AtomicU64)]>,
+    slots: Box<[(AtomicU64, AtomicU64)]>,
     read: AtomicU64,
 }
 
 impl Bare {
     fn new() -> Bare {
-        let places = (0..SIZE).map(|_| (AtomicU64::new(0), AtomicU64::new(0))).collect();
-        Bare { next: AtomicU64::new(0), places, read: AtomicU64::new(0) }
+        let slots = (0..SIZE).map(|_| (AtomicU64::new(0), AtomicU64::new(0))).collect();
+        Bare { next: AtomicU64::new(0), slots, read: AtomicU64::new(0) }
     }
 
-    fn place(&self, number: u64) -> &(AtomicU64, AtomicU64) {
-        &self.places[number as usize % SIZE]
+    fn slot(&self, number: u64) -> &(AtomicU64, AtomicU64) {
+        &self.slots[number as usize % SIZE]
     }
 
     fn claim(&self, count: u64) -> u64 {
@@ -41,7 +41,7 @@ impl Bare {
     }
 
     fn write(&self, number: u64, message: u64) {
-        let (stamp, item) = self.place(number);
+        let (stamp, item) = self.slot(number);
         item.store(message, Ordering::Relaxed);
         stamp.store(number + 1, Ordering::Release);
     }
@@ -50,7 +50,7 @@ impl Bare {
     /// after them.
     fn read(&self, mut number: u64) -> u64 {
         loop {
-            let (stamp, item) = self.place(number);
+            let (stamp, item) = self.slot(number);
             if stamp.load(Ordering::Acquire) != number + 1 {
                 break;
             }

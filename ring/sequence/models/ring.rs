@@ -99,7 +99,7 @@ fn loom_a_reader_that_moves_the_gap_serves_the_others() {
     });
 }
 
-/// Two producers wait for two places, and one of them is cancelled. The other one gets a number in
+/// Two producers wait for two slots, and one of them is cancelled. The other one gets a number in
 /// any case.
 #[test]
 fn loom_a_cancelled_producer_gets_no_number() {
@@ -140,7 +140,7 @@ fn loom_claims_never_exceed_the_room() {
     });
 }
 
-/// A claim is given up while another producer starts to wait for its place.
+/// A claim is given up while another producer starts to wait for its slot.
 fn give_up_and_wait() {
     let (_, ring) = ring::<u64>(1);
     let (task, item) = (Task::new(), Stage::new(Baton::new()));
@@ -177,7 +177,7 @@ fn loom_two_given_up_claims_leave_no_hole() {
     });
 }
 
-/// Two producers claim the same place, use it, and give it up. When the second one claims, the word
+/// Two producers claim the same slot, use it, and give it up. When the second one claims, the word
 /// may have the same value as before the first claim.
 #[test]
 fn loom_a_claim_sees_the_accesses_of_a_rolled_back_claim() {

@@ -48,12 +48,12 @@ pub(crate) struct WaitNode {
     /// For the primitive: where the waiter keeps a value that others may move while the node is in
     /// the list, or null.
     pub(crate) cell: Cell<*mut ()>,
-    pub(crate) place: &'static Location<'static>,
+    pub(crate) location: &'static Location<'static>,
     _pinned: PhantomPinned,
 }
 
 impl WaitNode {
-    pub(crate) fn new(token: u64, place: &'static Location<'static>) -> WaitNode {
+    pub(crate) fn new(token: u64, location: &'static Location<'static>) -> WaitNode {
         WaitNode {
             next: Cell::new(ptr::null()),
             previous: Cell::new(ptr::null()),
@@ -62,7 +62,7 @@ impl WaitNode {
             token: Cell::new(token),
             answer: Cell::new(0),
             cell: Cell::new(ptr::null_mut()),
-            place,
+            location,
             _pinned: PhantomPinned,
         }
     }
@@ -266,8 +266,8 @@ impl WaitList {
     }
 
     /// Returns the source locations of the waits, as text.
-    pub(crate) fn places(&self) -> Vec<String> {
-        self.iter().map(|node| node.place.to_string()).collect()
+    pub(crate) fn locations(&self) -> Vec<String> {
+        self.iter().map(|node| node.location.to_string()).collect()
     }
 
     /// Enters a node as the last one, or as the first.

@@ -244,7 +244,7 @@ pub(crate) fn enter_node<W: Waitable + ?Sized>(
 ) -> Result<u32, Interruption> {
     let _waits = waits(|| {
         let owner = source.owner().map_or(String::new(), |owner| format!(", which {owner} has"));
-        format!("{} at {}{owner}", source.what(), node.place)
+        format!("{} at {}{owner}", source.what(), node.location)
     });
     match Worker::current().and_then(|worker| Some((worker, worker.task()?))) {
         Some((worker, task)) => enter_as_task(source, node, mode, queued, worker, task),

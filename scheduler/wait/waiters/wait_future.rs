@@ -34,8 +34,8 @@ unsafe impl<W: Waitable + Send> Send for WaitFuture<W> {}
 unsafe impl<W: Waitable + Sync> Sync for WaitFuture<W> {}
 
 impl<W: Waitable> WaitFuture<W> {
-    pub(crate) fn new(source: W, token: u64, place: &'static Location<'static>) -> WaitFuture<W> {
-        WaitFuture { source, node: WaitNode::new(token, place), progress: Progress::New }
+    pub(crate) fn new(source: W, token: u64, location: &'static Location<'static>) -> Self {
+        WaitFuture { source, node: WaitNode::new(token, location), progress: Progress::New }
     }
 
     /// Returns the primitive.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::task::Poll;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum Slot {
     Claimed,
     Published,
     Skipped,
@@ -20,7 +20,7 @@ pub(super) struct Plain {
     size: i128,
     first: i128,
     /// The state of each number that was claimed and not rolled back.
-    pub(super) places: BTreeMap<i128, Place>,
+    pub(super) slots: BTreeMap<i128, Slot>,
     pub(super) next: i128,
     /// The last number that the slowest reader has read.
     pub(super) read: i128,
@@ -34,7 +34,7 @@ impl Plain {
         Plain {
             size: size as i128,
             first,
-            places: BTreeMap::new(),
+            slots: BTreeMap::new(),
             next: first,
             read: first - 1,
             closed: false,
@@ -53,29 +53,28 @@ impl Plain {
 
     /// The last number before the first one that is neither published nor skipped.
     pub(super) fn last(&self) -> i128 {
-        let there =
-            |n: &i128| matches!(self.places.get(n), Some(Place::Published | Place::Skipped));
+        let there = |n: &i128| matches!(self.slots.get(n), Some(Slot::Published | Slot::Skipped));
         (self.read + 1..).take_while(there).last().unwrap_or(self.read)
     }
 
     pub(super) fn claim(&mut self, count: usize) -> Range<i128> {
         let claimed = self.next..self.next + count as i128;
-        self.places.extend(claimed.clone().map(|n| (n, Place::Claimed)));
+        self.slots.extend(claimed.clone().map(|n| (n, Slot::Claimed)));
         self.next = claimed.end;
         claimed
     }
 
-    pub(super) fn becomes(&mut self, numbers: Range<i128>, place: Place) {
-        self.places.extend(numbers.map(|n| (n, place)));
+    pub(super) fn becomes(&mut self, numbers: Range<i128>, slot: Slot) {
+        self.slots.extend(numbers.map(|n| (n, slot)));
     }
 
     /// Rolls the newest claim back, and skips the numbers of an older one.
     pub(super) fn give_up(&mut self, numbers: Range<i128>) {
         if numbers.end == self.next {
             self.next = numbers.start;
-            self.places.retain(|n, _| *n < numbers.start);
+            self.slots.retain(|n, _| *n < numbers.start);
         } else {
-            self.becomes(numbers, Place::Skipped);
+            self.becomes(numbers, Slot::Skipped);
         }
     }
 }
@@ -161,13 +160,13 @@ fn ends<S: Wrapping>((claim, numbers): Claim<'_, S>, plain: &mut Plain, choices:
     match choices.below(4) {
         0 | 1 => {
             assert_eq!(claim.publish(), !plain.deserted);
-            plain.becomes(numbers, Place::Published);
+            plain.becomes(numbers, Slot::Published);
         }
         2 => {
             let first = choices.below(70);
             assert_eq!(claim.publish_first(first), !plain.deserted);
             let middle = numbers.end.min(numbers.start + first as i128);
-            plain.becomes(numbers.start..middle, Place::Published);
+            plain.becomes(numbers.start..middle, Slot::Published);
             if middle < numbers.end {
                 plain.give_up(middle..numbers.end);
             }
@@ -191,13 +190,13 @@ fn compare<S: Wrapping>(
     assert_eq!(read.last_published(), S::of(plain.read));
     assert_eq!(ring.is_closed(), plain.closed);
     assert_eq!(ring.is_finished(), plain.is_finished());
-    assert_eq!(ring.last_published(), S::of(last), "{plain:?}", plain = plain.places);
+    assert_eq!(ring.last_published(), S::of(last), "{plain:?}", plain = plain.slots);
     // The answer does not depend on how much the caller already knows.
     let known = plain.read + choices.below(256) as i128 % (last - plain.read + 1);
     assert_eq!(ring.last_published_after(S::of(known)), S::of(last));
     assert_eq!(ring.any_available(), plain.room() > 0 && !plain.closed);
     for number in plain.read + 1..=last {
-        let skipped = plain.places[&number] == Place::Skipped;
+        let skipped = plain.slots[&number] == Slot::Skipped;
         assert_eq!(ring.is_skipped(S::of(number)), skipped, "{number}");
     }
     // A number that is published and not yet read, or comes next.

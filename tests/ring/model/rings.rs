@@ -1,6 +1,6 @@
 //! Rings: one stage changes the items, and two readers share the next stage.
 
-use super::multi::{Place, Plain};
+use super::multi::{Plain, Slot};
 use super::size;
 use crate::choices::Choices;
 use cygnet::ring::{self, Batch, MultiProducer, Producer, Reader, Stage, WriteBatch};
@@ -157,7 +157,7 @@ impl World {
                 numbers.start
             }
         };
-        self.plain.becomes(numbers.start..published, Place::Published);
+        self.plain.becomes(numbers.start..published, Slot::Published);
         if published < numbers.end {
             self.plain.give_up(published..numbers.end);
         }
@@ -171,13 +171,13 @@ impl World {
             self.serial = value;
             let numbers = self.plain.claim(1);
             self.becomes(numbers.start, value);
-            self.plain.becomes(numbers, Place::Published);
+            self.plain.becomes(numbers, Slot::Published);
         }
     }
 
     fn value_of(&self, number: i128) -> Option<u64> {
         let value = self.items.iter().find(|(n, _)| *n == number).map(|(_, value)| *value);
-        value.filter(|_| self.plain.places[&number] == Place::Published)
+        value.filter(|_| self.plain.slots[&number] == Slot::Published)
     }
 
     /// Returns the items of `numbers`. A number that was given up has none.

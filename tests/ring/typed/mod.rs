@@ -37,21 +37,21 @@ fn items_are_received_in_the_order_of_sending() {
 #[test]
 fn items_stay_where_they_are() {
     let (mut stage, mut producer) = one_stage(4, || String::with_capacity(100));
-    let mut places = Vec::new();
+    let mut slots = Vec::new();
     for lap in 0..3 {
         let mut batch = producer.claim(4).unwrap();
         assert_eq!(batch.len(), 4);
         for item in batch.iter_mut() {
             item.clear();
             item.push('x');
-            places.push((lap, item.as_ptr()));
+            slots.push((lap, item.as_ptr()));
         }
         batch.publish();
         let batch = stage.next_batch().unwrap();
         let read: Vec<_> = batch.iter().map(|item| (lap, item.as_ptr())).collect();
-        assert_eq!(read, places[places.len() - 4..]);
+        assert_eq!(read, slots[slots.len() - 4..]);
     }
-    assert!((0..8).all(|index| places[index].1 == places[index + 4].1));
+    assert!((0..8).all(|index| slots[index].1 == slots[index + 4].1));
 }
 
 /// Q4.
@@ -199,7 +199,7 @@ fn tasks_threads_and_futures_use_a_ring_together() {
                 let writes = async {
                     for item in 1..=100 {
                         let mut batch = of_future.claim_async(1).await.unwrap();
-                        batch.iter_mut().for_each(|place| *place = item);
+                        batch.iter_mut().for_each(|slot| *slot = item);
                         batch.publish();
                     }
                 };
