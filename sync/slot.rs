@@ -29,8 +29,8 @@ use crate::shim::{Mutex, MutexGuard};
 use std::panic::Location;
 use std::time::Instant;
 
-/// The only answer: look again.
-const LOOK: u32 = 0;
+/// The only answer: the waiter is called, and looks again.
+const CALL: u32 = 0;
 
 pub(crate) struct State<S> {
     pub(super) content: S,
@@ -74,8 +74,8 @@ impl<S> Slot<S> {
     }
 
     fn call_all(&self, state: MutexGuard<'_, State<S>>) {
-        let source = Looking { slot: self, passed: 0, what: "" };
-        Turns::end(&source, state, LOOK, LOOK);
+        let source = SlotWait { slot: self, passed: 0, what: "" };
+        Turns::end(&source, state, CALL, CALL);
     }
 
     pub(super) fn add_sender(&self) {
@@ -132,7 +132,7 @@ pub(super) fn receive<S, C: Cursor<S>>(
         if may_look && let Some(result) = look(slot, cursor) {
             return result;
         }
-        enter(&Looking::new(slot, cursor), 0, until).map_err(WaitError::of)?;
+        enter(&SlotWait::new(slot, cursor), 0, until).map_err(WaitError::of)?;
         may_look = true;
     }
 }
@@ -142,8 +142,8 @@ pub(super) fn wait<'a, S, C: Cursor<S>>(
     slot: &'a Slot<S>,
     cursor: &C,
     location: &'static Location<'static>,
-) -> WaitFuture<Looking<'a, S>> {
-    WaitFuture::new(Looking::new(slot, cursor), 0, location)
+) -> WaitFuture<SlotWait<'a, S>> {
+    WaitFuture::new(SlotWait::new(slot, cursor), 0, location)
 }
 
 /// Receives the next value, for a receiver that has been called.
@@ -165,19 +165,19 @@ fn look<S, C: Cursor<S>>(slot: &Slot<S>, cursor: &mut C) -> Option<Result<C::Val
 }
 
 /// A slot as a caller waits for it that has passed so many values.
-pub(crate) struct Looking<'a, S> {
+pub(crate) struct SlotWait<'a, S> {
     pub(super) slot: &'a Slot<S>,
     pub(super) passed: u64,
     pub(super) what: &'static str,
 }
 
-impl<'a, S> Looking<'a, S> {
-    pub(super) fn new<C: Cursor<S>>(slot: &'a Slot<S>, cursor: &C) -> Looking<'a, S> {
-        Looking { slot, passed: cursor.passed(), what: C::WHAT }
+impl<'a, S> SlotWait<'a, S> {
+    pub(super) fn new<C: Cursor<S>>(slot: &'a Slot<S>, cursor: &C) -> SlotWait<'a, S> {
+        SlotWait { slot, passed: cursor.passed(), what: C::WHAT }
     }
 }
 
-impl<S> Waitable for Looking<'_, S> {
+impl<S> Waitable for SlotWait<'_, S> {
     type State = State<S>;
 
     fn what(&self) -> &'static str {
@@ -196,8 +196,8 @@ impl<S> Waitable for Looking<'_, S> {
         state.turns.mark(node);
         // MUTANT(slot.enter.look): with false
         let more = self.slot.sent.load(Ordering::Relaxed) > self.passed;
-        // MUTANT(slot.enter.end): with more.then_some(LOOK)
-        (more || state.senders == 0).then_some(LOOK)
+        // MUTANT(slot.enter.end): with more.then_some(CALL)
+        (more || state.senders == 0).then_some(CALL)
     }
 
     /// A grant takes nothing.

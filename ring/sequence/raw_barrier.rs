@@ -165,7 +165,7 @@ impl<S: Sequence> RawBarrier<S> {
     #[cold]
     #[inline(never)]
     fn tell(&self) {
-        let mut told: Vec<Arc<dyn Watcher>> = Vec::new();
+        let mut due: Vec<Arc<dyn Watcher>> = Vec::new();
         with_wakes(&self.state, |state, wakes| {
             state.waiters.grant_those(|node| self.answer(target_of(node)), wakes);
             let ended = self.ended() != End::Open;
@@ -174,12 +174,12 @@ impl<S: Sequence> RawBarrier<S> {
                 let come = armed.at.is_some_and(|at| !last.precedes(S::from_word(at)));
                 if come || ended {
                     armed.at = None;
-                    told.extend(armed.watcher.upgrade());
+                    due.extend(armed.watcher.upgrade());
                 }
             }
             self.want(state);
         });
-        told.iter().for_each(|watcher| watcher.progress());
+        due.iter().for_each(|watcher| watcher.progress());
     }
 
     pub(super) fn ended(&self) -> End {

@@ -77,7 +77,7 @@ const WHILE_OTHERS_STARVE: Duration = Duration::from_millis(1);
 /// injector from outside (by a lease or a promise), and may be the only worker that can take the
 /// task. Besides, busy workers may set timers meanwhile, which this worker fires when they are
 /// overdue.
-const LOOK: Duration = Duration::from_millis(10);
+const OTHERWISE: Duration = Duration::from_millis(10);
 
 /// What ends a wait that blocks its worker.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -118,7 +118,7 @@ pub(crate) fn block<'a>(worker: &Worker, task: TaskRef<'_>, until: Until) -> &'a
         if starving {
             give_up_pool(worker);
         }
-        let rest = Rest::BlockedFor(if starving { WHILE_OTHERS_STARVE } else { LOOK });
+        let rest = Rest::BlockedFor(if starving { WHILE_OTHERS_STARVE } else { OTHERWISE });
         let rest = worker.time_to_next().map_or(rest, |time| rest.at_most(time));
         shared.idle.rest(shared, worker.remote.index, rest, || {
             worker.has_ready_besides_queue()

@@ -8,7 +8,7 @@ use super::after;
 use super::channel::TryRecvError;
 use super::errors::WaitError;
 use super::future::future;
-use super::slot::{Cursor, Looking, Slot, called, receive, wait};
+use super::slot::{Cursor, Slot, SlotWait, called, receive, wait};
 use crate::scheduler::wait::waiters::WaitFuture;
 use crate::task::outcome::resume_in_destructor;
 use state::{Ring, RingCursor};
@@ -234,7 +234,7 @@ debug! {
 future! {
     /// The future of [`BroadcastReceiver::recv_async`].
     pub struct BroadcastRecv<'a, T> {
-        wait: WaitFuture<Looking<'a, Ring<T>>>,
+        wait: WaitFuture<SlotWait<'a, Ring<T>>>,
         slot: &'a Slot<Ring<T>>,
         cursor: &'a mut RingCursor<T>,
     }

@@ -43,12 +43,12 @@ impl End {
         if so(self.other_seen.load(Ordering::Relaxed)) {
             return true;
         }
-        so(self.look(other))
+        so(self.load_other(other))
     }
 
     /// Reads the word of the other end, and remembers it.
     #[inline]
-    pub(super) fn look(&self, other: &End) -> u64 {
+    pub(super) fn load_other(&self, other: &End) -> u64 {
         let now = load_in_total_order(&*other.word);
         self.other_seen.store(now, Ordering::Relaxed);
         now

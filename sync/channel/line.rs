@@ -50,12 +50,13 @@
 //! * **The seat.** At an end of a ring, a task or thread that finds the line empty waits without
 //!   the lock: it puts the address of its node into the notice, by a compare-and-swap from 0, and
 //!   then looks a last time. Whoever takes the address out again has the node. That is the waiter
-//!   itself when it gives up, or a caller that has freed something and answers [`LOOK`], both by a
-//!   compare-and-swap to 0. Or it is the holder of the lock, who closes the seat by a swap before
-//!   it changes an empty line, and lets the node enter the line ([`Line::admit`]). The announcement
-//!   of an empty line opens the seat. Nobody else writes over a seat that is open. No wake-up is
-//!   lost: the waiter looks after it has sat down, and a caller that frees something looks at the
-//!   notice afterwards, where it finds the waiter, or a closed seat, and then comes for the lock.
+//!   itself when it gives up, or a caller that has freed something and answers [`CALL_FROM_SEAT`],
+//!   both by a compare-and-swap to 0. Or it is the holder of the lock, who closes the seat by a
+//!   swap before it changes an empty line, and lets the node enter the line ([`Line::admit`]). The
+//!   announcement of an empty line opens the seat. Nobody else writes over a seat that is open. No
+//!   wake-up is lost: the waiter looks after it has sat down, and a caller that frees something
+//!   looks at the notice afterwards, where it finds the waiter, or a closed seat, and then comes
+//!   for the lock.
 //! * A waiter in the line is granted a permit at once. It need not serve the line when it comes.
 //!
 //! A waiter that was called from the seat tries to put or take a value like any caller. It counts
@@ -64,7 +65,7 @@
 //! finds nothing, it enters the line at the front. Each end notes when a waiter was called from its
 //! seat, so that a future that goes on passing it returns `Pending` once, as above.
 
-use super::word::{Told, distance};
+use super::word::{LineState, distance};
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Wake, Wakes};
 use crate::shim::time::{Instant, now};
 use crate::sync::passing::{self, HOGS};
@@ -81,7 +82,7 @@ pub(super) const CALL: u32 = 2;
 /// The answer that tells a waiter that its value has been moved.
 pub(super) const MOVED: u32 = 3;
 /// The answer that calls the waiter in the seat, who is then not counted as called.
-pub(super) const LOOK: u32 = 4;
+pub(super) const CALL_FROM_SEAT: u32 = 4;
 
 /// Values that may pass a line while no waiter is served. In a model, more than could hide a lost
 /// wake-up.
@@ -155,7 +156,7 @@ pub(super) trait Supply {
     }
 
     /// Publishes the state of the line, where callers come without the lock.
-    fn announce(&self, _told: Told) {}
+    fn announce(&self, _state: LineState) {}
 }
 
 /// The waiters at both ends. Under the lock.
@@ -211,9 +212,9 @@ impl Line {
 
     pub(super) fn announce<P: Supply + ?Sized>(&self, supply: &P) {
         supply.announce(match self.waiting.is_empty() {
-            true if self.is_shared => Told::NO_SEAT,
-            true => Told::NOBODY,
-            false => Told::new(self.is_strict(supply), self.called, self.since),
+            true if self.is_shared => LineState::NO_SEAT,
+            true => LineState::EMPTY,
+            false => LineState::new(self.is_strict(supply), self.called, self.since),
         });
     }
 
@@ -250,7 +251,7 @@ impl Line {
             true => is_overdue(node) || supply.is_strict(),
             false => was_strict,
         };
-        supply.announce(Told::new(is_strict, self.called, self.since));
+        supply.announce(LineState::new(is_strict, self.called, self.since));
         // A failed `set_aside` hides something from other callers for a moment, so this tries again
         // while something is free.
         let mut served = false;
@@ -380,7 +381,7 @@ impl Line {
 
 /// Returns whether a node was called, and is back without a value or a place.
 pub(super) fn returns(node: &WaitNode) -> bool {
-    matches!(node.answer(), CALL | LOOK)
+    matches!(node.answer(), CALL | CALL_FROM_SEAT)
 }
 
 /// Since when a waiter has been passed.

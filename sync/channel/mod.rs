@@ -435,12 +435,12 @@ mod tests {
         to.send(1).unwrap();
         to.channel.ring.as_ref().expect("a channel with room has a ring").contend();
         let turned_away = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&turned_away);
+        let refused = Arc::clone(&turned_away);
         rt.block_on(|| {
             let task = spawn(move || {
                 cancel_handle().cancel("enough");
                 let (sent, received) = (to.send(2), from.recv());
-                told.store(sent.is_err() && received.is_err(), Ordering::Relaxed);
+                refused.store(sent.is_err() && received.is_err(), Ordering::Relaxed);
             });
             drop(task.join());
         });

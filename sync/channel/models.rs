@@ -3,7 +3,7 @@
 use super::bounded;
 use super::line::{PERMIT, Receivers, Senders, Side};
 use super::state::{Channel, InLine, Refused};
-use super::word::Told;
+use super::word::LineState;
 use crate::scheduler::wait::waiters::WaitNode;
 use crate::shim::check::{ALL, Baton, FENCES, ORDERS, Stage, explore, models};
 use crate::shim::thread::spawn;
@@ -82,7 +82,7 @@ fn in_line(capacity: usize) -> Channel<usize> {
     let ring = channel.ring.as_ref().expect("a channel with room has a ring");
     for seat in [ring.seat::<Senders>(), ring.seat::<Receivers>()] {
         assert!(seat.close_seat().is_none());
-        seat.write(Told::NO_SEAT);
+        seat.write(LineState::NO_SEAT);
     }
     channel
 }

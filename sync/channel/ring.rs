@@ -59,10 +59,10 @@
 //! are told of the end, or find the receivers' line strict. Later ones see CLOSED.
 
 use super::end::End;
-use super::line::{LOOK, PASSES, Receivers, Senders, Side, Supply};
+use super::line::{CALL_FROM_SEAT, PASSES, Receivers, Senders, Side, Supply};
 use super::state::{Refused, Tried};
 use super::word::{
-    CLOSED, LARGEST, Notice, ONE_PERMIT, ONE_POSITION, STRICT, Told, distance, permits,
+    CLOSED, LARGEST, LineState, Notice, ONE_PERMIT, ONE_POSITION, STRICT, distance, permits,
 };
 use crate::scheduler::wait::waiters::{WaitNode, Wake};
 use crate::shim::atomic::{AtomicU64, Ordering};
@@ -224,7 +224,7 @@ impl<T> Ring<T> {
         if permits(word) == 0 && stamp.load(Ordering::Acquire) == filled(word) {
             return true;
         }
-        has(mine.look(other))
+        has(mine.load_other(other))
     }
 
     /// Moves the position of the side on, if something is free and no waiter must have it first.
@@ -278,7 +278,7 @@ impl<T> Ring<T> {
     pub(super) fn why<S: Side>(&self) -> Refused {
         let (mine, other) = self.ends::<S>();
         let word = load_in_total_order(&*mine.word);
-        let seen = mine.look(other);
+        let seen = mine.load_other(other);
         match self.amount::<S>(word, seen) {
             amount if (word | seen) & CLOSED != 0 && (S::SENDS || amount == 0) => Refused::Closed,
             amount if amount <= permits(word) => Refused::Later,
@@ -338,15 +338,15 @@ impl<T> Ring<T> {
     #[inline]
     pub(super) fn calls<S: Side>(&self) -> bool {
         let (mine, other) = self.ends::<S>();
-        let told = mine.waiters.read();
-        told.waits()
-            && (told.seated().is_some() || {
+        let line = mine.waiters.read();
+        line.waits()
+            && (line.seated().is_some() || {
                 let moved = load_in_total_order(&*other.word);
                 // An upper bound: since the other side saw the word of this side, it can only have
                 // moved on.
                 let seen = other.other_seen.load(Ordering::Relaxed);
-                is_to_be_served(told, moved, self.amount::<S>(seen, moved), || {
-                    let now = other.look(mine);
+                is_to_be_served(line, moved, self.amount::<S>(seen, moved), || {
+                    let now = other.load_other(mine);
                     self.amount::<S>(now, moved) - permits(now)
                 })
             })
@@ -362,7 +362,7 @@ impl<T> Ring<T> {
             let since = other.word.load(Ordering::Relaxed) | STRICT;
             mine.called_since.store(since, Ordering::Relaxed);
             // SAFETY: this call has taken the node out of its seat.
-            unsafe { WaitNode::grant_seated(node, LOOK) }
+            unsafe { WaitNode::grant_seated(node, CALL_FROM_SEAT) }
         })
     }
 
@@ -441,10 +441,10 @@ impl<T> Ring<T> {
 /// more is `free` than waiters have been called. `free` is not called if `most`, an upper bound of
 /// its result, is no more than that. A negative `most` says nothing: it was computed from a
 /// position seen too long ago that the positions have wrapped around.
-fn is_to_be_served(told: Told, word: u64, most: i64, free: impl FnOnce() -> i64) -> bool {
-    told.is_strict()
-        || told.passed(word) >= PASSES
-        || !(0..=told.called()).contains(&most) && free() > told.called()
+fn is_to_be_served(line: LineState, word: u64, most: i64, free: impl FnOnce() -> i64) -> bool {
+    line.is_strict()
+        || line.passed(word) >= PASSES
+        || !(0..=line.called()).contains(&most) && free() > line.called()
 }
 
 /// A ring as the [`Supply`] of one side.
@@ -484,10 +484,10 @@ impl<T, S: Side> Supply for OfRing<'_, T, S> {
         self.0.seat::<S>().close_seat()
     }
 
-    fn announce(&self, told: Told) {
+    fn announce(&self, line: LineState) {
         let (mine, _) = self.0.ends::<S>();
-        mine.set_strict(told.is_strict());
-        mine.waiters.write(told);
+        mine.set_strict(line.is_strict());
+        mine.waiters.write(line);
     }
 }
 

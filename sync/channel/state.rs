@@ -22,7 +22,7 @@
 //! wait use the ring without the lock. Otherwise the values lie in a [`Queue`], under the lock.
 
 use super::line::{
-    CALL, Ends, LOOK, Line, MOVED, PERMIT, Receivers, Senders, Side, Supply, returns,
+    CALL, CALL_FROM_SEAT, Ends, Line, MOVED, PERMIT, Receivers, Senders, Side, Supply, returns,
 };
 use super::queue::{OfQueue, Queue};
 use super::ring::{OfRing, Ring};
@@ -260,7 +260,7 @@ impl<T> Channel<T> {
     pub(super) fn move_after<S: Side>(&self, answer: u32, cell: &mut Option<T>) -> Tried<()> {
         match answer {
             MOVED => Ok(()),
-            LOOK => {
+            CALL_FROM_SEAT => {
                 self.came_from_seat::<S>();
                 // The second attempt, if any, also finds the reason why there is nothing.
                 self.try_once::<S>(cell).or_else(|_| self.try_move::<S>(cell))
@@ -468,7 +468,7 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
     fn give_back(&self, node: &WaitNode) {
         match node.answer() {
             PERMIT => self.0.channel().take_back::<S>(),
-            LOOK => self.0.channel().came_from_seat::<S>(),
+            CALL_FROM_SEAT => self.0.channel().came_from_seat::<S>(),
             CALL => {
                 self.0.channel().with_line::<S, _>(|line, supply, wakes| line.came(supply, wakes))
             }

@@ -10,7 +10,7 @@
 //!   been **called** (in the bits of the permits), and the position at which that number last
 //!   changed. While the line is empty, the notice is the [seat](super::line): 0 if it is free, the
 //!   address of the node in it, [`BUSY`] while the holder of the lock has closed it, or
-//!   [`NO_SEAT`](Told::NO_SEAT). Both flags are clear in an address, as nodes are aligned.
+//!   [`NO_SEAT`](LineState::NO_SEAT). Both flags are clear in an address, as nodes are aligned.
 
 use crate::scheduler::wait::waiters::WaitNode;
 use crate::shim::atomic::{AtomicU64, Ordering};
@@ -55,9 +55,9 @@ impl Notice {
     }
 
     #[inline]
-    pub(super) fn read(&self) -> Told {
+    pub(super) fn read(&self) -> LineState {
         // MUTANT(ring.notice.read): relaxed
-        Told(load_in_total_order(&self.0))
+        LineState(load_in_total_order(&self.0))
     }
 
     /// Seats this node, if the seat is free.
@@ -80,37 +80,37 @@ impl Notice {
     /// Requires the channel's lock, and an empty line.
     pub(super) fn close_seat(&self) -> Option<*const WaitNode> {
         // MUTANT(ring.seat.close): relaxed, split
-        Told(self.0.swap(BUSY, Ordering::SeqCst)).seated()
+        LineState(self.0.swap(BUSY, Ordering::SeqCst)).seated()
     }
 
-    /// Requires the channel's lock. [`NOBODY`](Told::NOBODY) opens the seat.
-    pub(super) fn write(&self, told: Told) {
+    /// Requires the channel's lock. [`EMPTY`](LineState::EMPTY) opens the seat.
+    pub(super) fn write(&self, line: LineState) {
         // Somebody may sit in an open seat. Only the holder of the lock sets and clears WAITS.
         // MUTANT(ring.notice.open): false
-        if !told.waits() && self.0.load(Ordering::Relaxed) & WAITS == 0 {
+        if !line.waits() && self.0.load(Ordering::Relaxed) & WAITS == 0 {
             return;
         }
         // MUTANT(ring.notice.write): relaxed
-        self.0.swap(told.0, Ordering::SeqCst);
+        self.0.swap(line.0, Ordering::SeqCst);
     }
 }
 
 /// The state of a line of waiters.
 #[derive(Clone, Copy)]
-pub(super) struct Told(u64);
+pub(super) struct LineState(u64);
 
-impl Told {
+impl LineState {
     /// The line is empty.
-    pub(super) const NOBODY: Told = Told(0);
+    pub(super) const EMPTY: LineState = LineState(0);
     /// The line is empty, and the seat may not be used.
-    pub(super) const NO_SEAT: Told = Told(FIRST_IS_STRICT);
+    pub(super) const NO_SEAT: LineState = LineState(FIRST_IS_STRICT);
 
     /// The line is not empty. `since` holds the position at which the line began, a waiter was last
     /// served, or a called waiter last came.
-    pub(super) fn new(is_strict: bool, called: usize, since: u64) -> Told {
+    pub(super) fn new(is_strict: bool, called: usize, since: u64) -> LineState {
         let strict = if is_strict { FIRST_IS_STRICT } else { 0 };
         let called = called.min(LARGEST) as u64 * ONE_PERMIT;
-        Told(position(since) | called | strict | WAITS)
+        LineState(position(since) | called | strict | WAITS)
     }
 
     #[inline(always)]

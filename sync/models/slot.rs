@@ -4,7 +4,7 @@ use super::{Modelled, Subject, Task, enter, explore_with};
 use crate::shim::check::{ALL, Stage};
 use crate::shim::thread::spawn;
 use crate::sync::TryRecvError;
-use crate::sync::slot::{Cursor, Looking, Slot};
+use crate::sync::slot::{Cursor, Slot, SlotWait};
 
 impl<S: 'static> Modelled for Slot<S> {
     type End = ();
@@ -27,7 +27,7 @@ pub(in crate::sync) fn receive<S, C: Cursor<S>>(
         Err(TryRecvError::Empty) => {}
         tried => return tried,
     }
-    if enter(task, &Looking::new(slot, cursor), 0).is_none() {
+    if enter(task, &SlotWait::new(slot, cursor), 0).is_none() {
         if !leaves {
             let _ = cursor.next(slot);
         }

@@ -21,7 +21,7 @@ use super::after;
 use super::channel::TryRecvError;
 use super::errors::WaitError;
 use super::future::future;
-use super::slot::{Cursor, Looking, Slot, called, receive, wait};
+use super::slot::{Cursor, Slot, SlotWait, called, receive, wait};
 use crate::runtime::is_cancelled;
 use crate::scheduler::wait::waiters::{WaitFuture, enter};
 use crate::task::outcome::{drop_all, resume_in_destructor};
@@ -84,8 +84,8 @@ impl<T> Slot<Option<T>> {
     }
 
     /// The channel as its sender waits for its end.
-    fn ending(&self) -> Looking<'_, Option<T>> {
-        Looking { slot: self, passed: 0, what: "the end of a oneshot's receiver" }
+    fn ending(&self) -> SlotWait<'_, Option<T>> {
+        SlotWait { slot: self, passed: 0, what: "the end of a oneshot's receiver" }
     }
 }
 
@@ -289,7 +289,7 @@ debug_ends!(OneshotSender, OneshotReceiver);
 future! {
     /// The future of [`OneshotReceiver::recv_async`].
     pub struct OneshotRecv<'a, T> {
-        wait: WaitFuture<Looking<'a, Option<T>>>,
+        wait: WaitFuture<SlotWait<'a, Option<T>>>,
         slot: &'a Slot<Option<T>>,
     }
     /// The only error is [`WaitError::Closed`].
@@ -300,7 +300,7 @@ future! {
 future! {
     /// The future of [`OneshotSender::closed_async`].
     pub struct OneshotClosed<'a, T> {
-        wait: WaitFuture<Looking<'a, Option<T>>>,
+        wait: WaitFuture<SlotWait<'a, Option<T>>>,
     }
     type Output = ();
     |this, _| ()

@@ -25,7 +25,7 @@ use super::channel::TryRecvError;
 use super::errors::WaitError;
 use super::future::future;
 use super::holder::Holder;
-use super::slot::{Cursor, Looking, Slot, called, receive, wait};
+use super::slot::{Cursor, Slot, SlotWait, called, receive, wait};
 use crate::retire::nesting::Pin;
 use crate::scheduler::wait::waiters::WaitFuture;
 use crate::shim::time::now;
@@ -440,7 +440,7 @@ impl<T> Drop for WatchReceiver<T> {
 future! {
     /// The future of [`WatchReceiver::changed_async`].
     pub struct WatchChanged<'a, T> {
-        wait: WaitFuture<Looking<'a, Latest<T>>>,
+        wait: WaitFuture<SlotWait<'a, Latest<T>>>,
         slot: &'a Slot<Latest<T>>,
         seen: &'a mut u64,
     }
