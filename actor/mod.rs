@@ -72,7 +72,7 @@ struct Post<S> {
     owner: Option<TaskId>,
     /// The state of a moving actor that has nothing to do.
     resting: Option<Box<dyn Rests<S>>>,
-    /// Set while an actor that does not move waits for a message. (It does not park, as a permit
+    /// Set while an actor that does not move waits for a message. (It does not park, as an unpark
     /// belongs to the waits of messages.)
     waits: Option<OneshotSender<()>>,
 }

@@ -135,12 +135,12 @@ pub(super) fn start<S: Send + 'static>(mailbox: &Arc<Mailbox<S>>, state: S) -> T
 /// task, none has done so, and no hook is left on it. Called by the step between two messages.
 fn is_as_new(task: TaskRef<'_>) -> bool {
     // Handles and unparkers are references, and a lease is a child. They are looked for first: a
-    // cancel or a permit by one of them comes before its release, and so is seen here.
+    // cancel or an unpark by one of them comes before its release, and so is seen here.
     task.is_last(1)
         && !task.node.has_children()
         && !task.cold().is_some_and(|cold| cold.children().has_children())
         && !task.node.word().is_marked()
-        && !task.wait.has_permit()
+        && !task.wait.has_token()
 }
 
 /// A step; see the module's documentation.

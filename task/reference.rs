@@ -57,7 +57,7 @@ impl<'a> TaskRef<'a> {
         unsafe { (self.operations.drop_outcome)(self.0) }
     }
 
-    /// Ends a park of the task, or leaves a permit for the next one.
+    /// Ends a park of the task, or leaves a token for the next one.
     #[must_use]
     pub(crate) fn unpark(self) -> Option<Ready> {
         self.wait.unpark().then_some(Ready(self.0))

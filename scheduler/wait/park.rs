@@ -1,4 +1,4 @@
-//! The waits of a task (for the end of another task, a permit, a time, the children of a scope),
+//! The waits of a task (for the end of another task, an unpark, a time, the children of a scope),
 //! and yielding.
 //!
 //! Every wait goes through the wait word; `task/words/wait.rs` describes the protocol. This
@@ -307,19 +307,19 @@ impl Worker {
         publish_wait(self.running_node().get(), me, kind, limit)
     }
 
-    /// Waits for a permit.
+    /// Waits for an unpark.
     #[inline(always)]
     #[track_caller]
     pub(crate) fn park(&self, task: TaskRef<'_>) -> Result<(), Interrupted> {
         assert_may_suspend();
-        // After the deadline the task fails, even if there is a permit.
+        // After the deadline the task fails, even if there is a token.
         if self.is_late() {
             self.give_way(task);
             return Err(Interrupted);
         }
         let location = Location::caller();
-        let _waits = waits(|| format!("a permit, parked at {location}"));
-        let (result, worker) = self.wait(task, WaitKind::Permit);
+        let _waits = waits(|| format!("an unpark, parked at {location}"));
+        let (result, worker) = self.wait(task, WaitKind::Unpark);
         if result.is_err() {
             worker.give_way(task);
         }

@@ -80,17 +80,17 @@ models! {
 }
 
 #[test]
-fn loom_a_permit_is_used_once_or_kept() {
+fn loom_a_token_is_used_once_or_kept() {
     explore(ALL, || {
         let w = Waiter::new();
         let unparker = spawn(move || w.wake_if(w.word.unpark()));
         let cutter = spawn(move || w.wake_if(w.word.interrupt()));
-        let woken = w.wait(WaitKind::Permit);
+        let woken = w.wait(WaitKind::Unpark);
         let (unparked, cut) = (unparker.join().unwrap(), cutter.join().unwrap());
         assert_eq!(unparked, woken == Some(Woken::Granted));
         assert_eq!(cut, woken == Some(Woken::Interrupted));
-        let kept = w.word.publish(WaitKind::Permit) == Publish::Ready;
-        assert_eq!(kept, cut, "a permit is lost or doubled");
+        let kept = w.word.publish(WaitKind::Unpark) == Publish::Ready;
+        assert_eq!(kept, cut, "a token is lost or doubled");
     });
 }
 
@@ -109,7 +109,7 @@ fn wake_and_poll() {
     assert_eq!(waker.join().unwrap(), woken.is_some());
     assert!(!unparker.join().unwrap(), "an unpark ended a wait for a waker");
     assert!(!w.word.forget_wakes(), "a wake was counted twice");
-    assert_eq!(w.word.publish(WaitKind::Permit), Publish::Ready, "the permit is lost");
+    assert_eq!(w.word.publish(WaitKind::Unpark), Publish::Ready, "the token is lost");
 }
 
 models! {
@@ -132,7 +132,7 @@ fn loom_nothing_but_a_grant_ends_a_structured_wait() {
         assert_ne!(woken, Some(Woken::Interrupted));
         assert_eq!(granter.join().unwrap(), woken.is_some());
         others.join().unwrap();
-        assert_eq!(w.word.publish(WaitKind::Permit), Publish::Ready, "the permit is lost");
+        assert_eq!(w.word.publish(WaitKind::Unpark), Publish::Ready, "the token is lost");
     });
 }
 
@@ -170,7 +170,7 @@ fn loom_negative_a_waker_that_resumes_without_having_cleared_parked() {
                 w.processor.resume();
             })
         });
-        let _ = w.wait(WaitKind::Permit);
+        let _ = w.wait(WaitKind::Unpark);
         unparkers.into_iter().for_each(|u| u.join().unwrap());
         assert!(w.processor.wakes() <= 1, "queued twice");
     });

@@ -11,9 +11,9 @@
 //! * A **grant** comes from the primitive, at most once for each registration. It either finds the
 //!   waiter parked, and clears PARKED, or sets NOTIFIED. The waiter must collect NOTIFIED before it
 //!   leaves the wait, as the granting thread may use the record until then.
-//! * An **unpark** ends a wait of kind `Permit`. Otherwise it is kept as TOKEN.
+//! * An **unpark** ends a wait of kind `Unpark`. Otherwise it is kept as TOKEN.
 //! * A **wake**, by the waker of a future, ends a wait of kind `Wake`. Otherwise it is kept as
-//!   WOKEN. It is a permit of its own kind: wakers are foreign code, may be called at any time,
+//!   WOKEN. It is a token of its own kind: wakers are foreign code, may be called at any time,
 //!   also for futures that are long gone, and must not use up an unpark.
 //! * An **interruption** ends a wait that may be cut short. It clears PARKED and leaves CUT, so the
 //!   waiter knows that no grant woke it, and takes its registration back. If the registration is
@@ -45,7 +45,7 @@ const TOKEN: u32 = 4;
 /// The present wait may not be interrupted.
 const SHIELD: u32 = 16;
 /// An unpark ends the present wait.
-const PERMIT: u32 = 32;
+const UNPARKS: u32 = 32;
 /// The wait was interrupted.
 const CUT: u32 = 64;
 /// The wait is that of an external task before its start. Set only together with PARKED.
@@ -63,7 +63,7 @@ pub(crate) enum WaitKind {
     /// A grant or an interruption.
     Grant,
     /// An unpark or an interruption.
-    Permit,
+    Unpark,
     /// A call of a waker, or an interruption.
     Wake,
     /// A grant only.
@@ -75,7 +75,7 @@ pub(crate) enum WaitKind {
 pub(crate) enum Publish {
     /// The waiter must leave the processor now.
     Parked,
-    /// The grant or the permit was there already and has been collected.
+    /// The grant or the token was there already and has been collected.
     Ready,
 }
 
@@ -103,8 +103,8 @@ impl WaitWord {
         loop {
             let kept = word & KEPT;
             let (new, answer) = match kind {
-                WaitKind::Permit if word & TOKEN != 0 => (kept & !TOKEN, Publish::Ready),
-                WaitKind::Permit => (kept | PARKED | PERMIT, Publish::Parked),
+                WaitKind::Unpark if word & TOKEN != 0 => (kept & !TOKEN, Publish::Ready),
+                WaitKind::Unpark => (kept | PARKED | UNPARKS, Publish::Parked),
                 WaitKind::Wake if word & WOKEN != 0 => (kept & !WOKEN, Publish::Ready),
                 WaitKind::Wake => (kept | PARKED | POLLS, Publish::Parked),
                 _ if word & NOTIFIED != 0 => (kept, Publish::Ready),
@@ -147,15 +147,15 @@ impl WaitWord {
         before.is_ok_and(|before| before & PARKED != 0)
     }
 
-    /// Leaves a permit. Returns `true` if the caller must put the waiter back to work.
+    /// Ends a park, or leaves a token for the next one. Returns `true` if the caller must put the waiter back to work.
     #[inline]
     pub(crate) fn unpark(&self) -> bool {
-        self.permit(PERMIT, TOKEN)
+        self.wake_or_keep(UNPARKS, TOKEN)
     }
 
     /// Leaves the call of a waker. Returns `true` if the caller must put the waiter back to work.
     pub(crate) fn wake(&self) -> bool {
-        self.permit(POLLS, WOKEN)
+        self.wake_or_keep(POLLS, WOKEN)
     }
 
     /// Takes back the call that a waker has left. Returns whether there was one; then the caller
@@ -170,10 +170,10 @@ impl WaitWord {
     }
 
     #[inline(always)]
-    fn permit(&self, waits: u32, left: u32) -> bool {
+    fn wake_or_keep(&self, waits: u32, left: u32) -> bool {
         let wakes = |word| word & (PARKED | waits) == PARKED | waits;
         let leave = |word| Some(if wakes(word) { word & !PARKED } else { word | left });
-        // MUTANT(wait.permit): acquire, release, split
+        // MUTANT(wait.token): acquire, release, split
         self.0.fetch_update(Ordering::AcqRel, Ordering::Relaxed, leave).is_ok_and(wakes)
     }
 
@@ -211,8 +211,8 @@ impl WaitWord {
         self.0.load(Ordering::Relaxed) & (PARKED | POLLS) == PARKED | POLLS
     }
 
-    /// Returns whether an unpark is kept for the next wait of kind `Permit`.
-    pub(crate) fn has_permit(&self) -> bool {
+    /// Returns whether an unpark is kept for the next wait of kind `Unpark`.
+    pub(crate) fn has_token(&self) -> bool {
         self.0.load(Ordering::Relaxed) & TOKEN != 0
     }
 
@@ -231,13 +231,13 @@ mod tests {
     fn a_cut_ends_a_wait_once_and_leaves_the_next_one_alone() {
         let w = WaitWord::new();
         assert!(!w.interrupt(), "nobody waits");
-        assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
+        assert_eq!(w.publish(WaitKind::Unpark), Publish::Parked);
         assert!(w.interrupt());
         assert!(!w.interrupt());
         assert_eq!(w.woken(), Woken::Interrupted);
         assert!(!w.unpark());
-        assert_eq!(w.publish(WaitKind::Permit), Publish::Ready, "the permit is kept");
-        assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
+        assert_eq!(w.publish(WaitKind::Unpark), Publish::Ready, "the token is kept");
+        assert_eq!(w.publish(WaitKind::Unpark), Publish::Parked);
         assert!(w.unpark());
         assert_eq!(w.woken(), Woken::Granted);
     }
@@ -264,8 +264,8 @@ mod tests {
         assert!(!w.unpark());
         assert!(w.wake());
         assert_eq!(w.woken(), Woken::Granted);
-        assert_eq!(w.publish(WaitKind::Permit), Publish::Ready);
-        assert_eq!(w.publish(WaitKind::Permit), Publish::Parked);
+        assert_eq!(w.publish(WaitKind::Unpark), Publish::Ready);
+        assert_eq!(w.publish(WaitKind::Unpark), Publish::Parked);
         assert!(!w.wake());
         assert!(w.interrupt());
         assert!(w.forget_wakes() && !w.forget_wakes());

@@ -210,7 +210,7 @@ fn work(round: &Shared, seed: u64, depth: u32) -> Guard {
                         1 => {
                             let me = unparker();
                             let waker = spawn(move || me.unpark());
-                            // The permit may come from another waker.
+                            // The token may come from another waker.
                             assert!(wait_for_a_waker(round));
                             let joined = waker.join();
                             let has_stack = !matches!(joined, Err(JoinError::NoStack(_)));

@@ -224,7 +224,7 @@ fn a_message_may_not_call_its_own_actor_and_may_drop_the_last_address() {
 
 /// The waits of a message are not mixed up with the mailbox's own.
 #[test]
-fn a_permit_for_a_message_is_not_taken_by_the_mailbox_for_good() {
+fn an_unpark_for_a_message_is_not_taken_by_the_mailbox_for_good() {
     in_task_with(&[1, 2, 3], |_| {
         let (actor, body) = TaskActor::new(0);
         let owner = spawn(move || body.run());
@@ -245,7 +245,7 @@ fn a_permit_for_a_message_is_not_taken_by_the_mailbox_for_good() {
 }
 
 #[test]
-fn a_permit_that_comes_between_two_messages_is_for_the_next_one() {
+fn an_unpark_that_comes_between_two_messages_is_for_the_next_one() {
     in_task(|_| {
         let (actor, body) = TaskActor::new(());
         let owner = spawn(move || body.run());

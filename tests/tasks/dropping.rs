@@ -65,11 +65,11 @@ fn dropping_a_task_after_its_start_is_seen_by_every_wait_of_it() {
         assert!(after_the_drop(cygnet::is_cancelled));
         let join = || spawn(|| yield_now().is_ok()).join();
         assert!(after_the_drop(join).is_err_and(|error| error.is_cancelled()));
-        // The cancel beats a permit that is ready.
-        let park_with_permit = || {
+        // The cancel beats a token that is ready.
+        let park_with_token = || {
             unparker().unpark();
             (park().is_err(), park().is_err())
         };
-        assert_eq!(after_the_drop(park_with_permit), (true, true));
+        assert_eq!(after_the_drop(park_with_token), (true, true));
     });
 }

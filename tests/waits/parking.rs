@@ -1,4 +1,4 @@
-//! Permits: `park` and `unpark`, by tasks and by foreign threads.
+//! Unpark tokens: `park` and `unpark`, by tasks and by foreign threads.
 
 use crate::common::mpsc::Sender;
 use crate::common::prelude::*;
@@ -10,7 +10,7 @@ fn an_unpark_before_the_park_is_kept_and_two_count_as_one() {
         me.unpark();
         me.unpark();
         park().unwrap();
-        // The second would have been kept as another permit: this park must wait for the third.
+        // The second would have been kept as another token: this park must wait for the third.
         let (third, before) = (Flag::new(), parks(rt));
         let parks = || Handle::current().metrics().workers.iter().map(|w| w.parks).sum::<u64>();
         let waker = spawn(move || {
@@ -40,7 +40,7 @@ fn a_foreign_thread_wakes_a_parked_task() {
 }
 
 #[test]
-fn every_permit_of_many_foreign_threads_at_once_is_seen() {
+fn every_unpark_of_many_foreign_threads_at_once_is_seen() {
     with_each(|rt| {
         let each = scaled(2_000);
         let sent = Count::new();
@@ -130,6 +130,6 @@ fn an_unpark_does_not_end_a_wait_of_another_kind_and_is_kept() {
         assert!(told.try_recv().is_err());
         open.send(()).unwrap();
         task.join().unwrap();
-        assert_eq!(parks(rt), 1, "the permit was kept for the park");
+        assert_eq!(parks(rt), 1, "the token was kept for the park");
     });
 }

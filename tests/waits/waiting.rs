@@ -200,7 +200,7 @@ fn wakers_and_unparks_do_not_use_each_other_up() {
         });
         wait(signal.clone()).unwrap();
         other.join().unwrap();
-        // The permit is still there. A late call of a waker leaves none.
+        // The token is still there. A late call of a waker leaves none.
         park().unwrap();
         let kept = wait(poll_fn(|cx| Poll::Ready(cx.waker().clone()))).unwrap();
         kept.wake_by_ref();
