@@ -31,7 +31,7 @@ impl Waiter {
         Stage::new(Waiter { task, processor: Processor::new() })
     }
 
-    /// Waits, like `Worker::lie_down` and `Worker::wait`. Returns whether a grant ended the wait.
+    /// Waits, like `Worker::begin_wait` and `Worker::wait`. Returns whether a grant ended the wait.
     fn waits(&self, limit: &impl Limit) -> bool {
         let task = &*self.task;
         if task.node.word().is_marked() {

@@ -141,7 +141,7 @@ impl Worker {
     ) -> (Result<(), Interrupted>, &Worker) {
         let mut worker = self;
         loop {
-            worker = match worker.lie_down(task, kind, limit) {
+            worker = match worker.begin_wait(task, kind, limit) {
                 Spent::Over(result) => return (result, worker),
                 Spent::Blocking => block(worker, task, Until::Grant),
                 Spent::Beside(next) => worker.leave_for(next),
@@ -171,7 +171,7 @@ impl Worker {
         let over = timer.over();
         let mut worker = self;
         let result = loop {
-            let granted = match worker.lie_down(task, WaitKind::Grant, over) {
+            let granted = match worker.begin_wait(task, WaitKind::Grant, over) {
                 Spent::Over(result) => result.is_ok(),
                 Spent::Blocking => unreachable!("a wait that blocks its worker is begun as one"),
                 Spent::Beside(next) => {
@@ -253,7 +253,7 @@ impl Worker {
 
     /// Publishes a wait of `task`, and returns how the task spends it.
     #[inline(always)]
-    fn lie_down<L: Limit>(&self, task: TaskRef<'_>, kind: WaitKind, limit: &L) -> Spent {
+    fn begin_wait<L: Limit>(&self, task: TaskRef<'_>, kind: WaitKind, limit: &L) -> Spent {
         let me = task.get();
         // While the thread unwinds, no other task may run on it.
         let panicking = crate::shim::panicking();
