@@ -66,9 +66,9 @@ impl<S> Slot<S> {
     }
 
     /// Counts a value that has been put into the content, and calls the waiters.
-    pub(super) fn publish(&self, state: MutexGuard<'_, State<S>>) {
+    pub(super) fn count_sent(&self, state: MutexGuard<'_, State<S>>) {
         let sent = self.sent.load(Ordering::Relaxed) + 1;
-        // MUTANT(slot.publish): relaxed
+        // MUTANT(slot.count): relaxed
         self.sent.store(sent, Ordering::Release);
         self.call_all(state);
     }
@@ -137,7 +137,7 @@ pub(super) fn receive<S, C: Cursor<S>>(
     }
 }
 
-/// Waits for the next value as a future. When it is ready, [`called`] receives the value.
+/// Waits for the next value as a future. When it is ready, [`receive_called`] receives the value.
 pub(super) fn wait<'a, S, C: Cursor<S>>(
     slot: &'a Slot<S>,
     cursor: &C,
@@ -147,7 +147,7 @@ pub(super) fn wait<'a, S, C: Cursor<S>>(
 }
 
 /// Receives the next value, for a receiver that has been called.
-pub(super) fn called<S, C: Cursor<S>>(
+pub(super) fn receive_called<S, C: Cursor<S>>(
     slot: &Slot<S>,
     cursor: &mut C,
 ) -> Result<C::Value, WaitError> {

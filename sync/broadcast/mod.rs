@@ -8,7 +8,7 @@ use super::after;
 use super::channel::TryRecvError;
 use super::errors::WaitError;
 use super::future::future;
-use super::slot::{Cursor, Slot, SlotWait, called, receive, wait};
+use super::slot::{Cursor, Slot, SlotWait, receive, receive_called, wait};
 use crate::scheduler::wait::waiters::WaitFuture;
 use crate::task::outcome::resume_in_destructor;
 use state::{Ring, RingCursor};
@@ -241,5 +241,5 @@ future! {
     /// The only errors are [`WaitError::Lagged`] and [`WaitError::Closed`]. Polling panics with the
     /// panic of `clone`.
     type Output = Result<T, WaitError> where T: Clone;
-    |this, _| called(this.slot, this.cursor)
+    |this, _| receive_called(this.slot, this.cursor)
 }

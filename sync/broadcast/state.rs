@@ -93,7 +93,7 @@ impl<T> Slot<Ring<T>> {
         let is_full = ring.values.len() == ring.capacity;
         let driven_out = if is_full { ring.drop_first() } else { None };
         ring.values.push_back(Claimed { value, claims: receivers });
-        self.publish(state);
+        self.count_sent(state);
         drop(driven_out);
         Ok(receivers)
     }

@@ -21,7 +21,7 @@ use super::after;
 use super::channel::TryRecvError;
 use super::errors::WaitError;
 use super::future::future;
-use super::slot::{Cursor, Slot, SlotWait, called, receive, wait};
+use super::slot::{Cursor, Slot, SlotWait, receive, receive_called, wait};
 use crate::runtime::is_cancelled;
 use crate::scheduler::wait::waiters::{WaitFuture, enter};
 use crate::task::outcome::{drop_all, resume_in_destructor};
@@ -68,7 +68,7 @@ impl<T> Slot<Option<T>> {
             return Err(value);
         }
         state.content = value;
-        self.publish(state);
+        self.count_sent(state);
         Ok(())
     }
 
@@ -294,7 +294,7 @@ future! {
     }
     /// The only error is [`WaitError::Closed`].
     type Output = Result<T, WaitError>;
-    |this, _| called(this.slot, &mut Only)
+    |this, _| receive_called(this.slot, &mut Only)
 }
 
 future! {

@@ -25,7 +25,7 @@ use super::channel::TryRecvError;
 use super::errors::WaitError;
 use super::future::future;
 use super::holder::Holder;
-use super::slot::{Cursor, Slot, SlotWait, called, receive, wait};
+use super::slot::{Cursor, Slot, SlotWait, receive, receive_called, wait};
 use crate::retire::nesting::Pin;
 use crate::scheduler::wait::waiters::WaitFuture;
 use crate::shim::time::now;
@@ -65,7 +65,7 @@ impl<T> Slot<Latest<T>> {
             return Err(by);
         }
         let before = std::mem::replace(&mut state.content, Latest { value, writer });
-        self.publish(state);
+        self.count_sent(state);
         // This may be the last reference, so it is dropped without the lock.
         drop(before);
         Ok(())
@@ -446,5 +446,5 @@ future! {
     }
     /// The only error is [`WaitError::Closed`].
     type Output = Result<Arc<T>, WaitError>;
-    |this, _| called(this.slot, this.seen)
+    |this, _| receive_called(this.slot, this.seen)
 }
