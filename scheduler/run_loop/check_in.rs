@@ -19,7 +19,7 @@
 //! would be pinned here, where another worker could take it a moment later.
 
 use crate::scheduler::timers::tick::Tick;
-use crate::scheduler::wait::blocking_wait::is_open_half;
+use crate::scheduler::wait::blocking_wait::is_unjoined_half;
 use crate::scheduler::worker::Worker;
 use crate::shim::time::now;
 use crate::shim::{panicking, point};
@@ -100,7 +100,7 @@ impl Worker {
         while let Some(node) = at
             && let Some(running) = node.task()
         {
-            if is_open_half(claimed, running) {
+            if is_unjoined_half(claimed, running) {
                 return true;
             }
             // The task runs, or has called in place the task visited before it.

@@ -213,7 +213,7 @@ pub(in crate::scheduler) fn next_injected<W>(
     let shared = worker.shared();
     let turn = shared.injector_turn.lock();
     let mut others = Vec::new();
-    let open = |item| {
+    let check = |item| {
         match claimed(item)? {
             Runnable::Fresh(task) => {
                 if let Some(value) = wanted(&task) {
@@ -226,7 +226,7 @@ pub(in crate::scheduler) fn next_injected<W>(
         }
         None
     };
-    let found = steal_until(|| shared.injector.steal(), open);
+    let found = steal_until(|| shared.injector.steal(), check);
     let any = !others.is_empty();
     others.into_iter().for_each(|item| shared.injector.push(item));
     drop(turn);
@@ -253,7 +253,7 @@ fn stack_for(worker: &Worker, task: TaskRef<'_>, fresh: &RunRef, until: Until) -
     if until == Until::Time && !alone && !fresh.traits.local {
         return None;
     }
-    if !descends_from(LiveNode::parent_of_run(fresh), task) || is_open_half(fresh, task) {
+    if !descends_from(LiveNode::parent_of_run(fresh), task) || is_unjoined_half(fresh, task) {
         return None;
     }
     if worker.forbidden.get() > 0 && !is_waited_for(fresh, task) {
@@ -270,7 +270,7 @@ fn stack_for(worker: &Worker, task: TaskRef<'_>, fresh: &RunRef, until: Until) -
 
 /// Returns whether a claimed task is the second half of a join that `task` is in the middle of,
 /// and `task` does not wait for it yet.
-pub(in crate::scheduler) fn is_open_half(fresh: &RunRef, task: TaskRef<'_>) -> bool {
+pub(in crate::scheduler) fn is_unjoined_half(fresh: &RunRef, task: TaskRef<'_>) -> bool {
     fresh.traits.origin == Origin::Called
         && LiveNode::parent_of_run(fresh).task() == Some(task)
         && !is_joined_by(fresh, task)

@@ -51,12 +51,12 @@
 //!   the lock: it puts the address of its node into the notice, by a compare-and-swap from 0, and
 //!   then looks a last time. Whoever takes the address out again has the node. That is the waiter
 //!   itself when it gives up, or a caller that has freed something and answers [`CALL_FROM_SEAT`],
-//!   both by a compare-and-swap to 0. Or it is the holder of the lock, who closes the seat by a
+//!   both by a compare-and-swap to 0. Or it is the holder of the lock, who blocks the seat by a
 //!   swap before it changes an empty line, and lets the node enter the line ([`Line::admit`]). The
-//!   announcement of an empty line opens the seat. Nobody else writes over a seat that is open. No
-//!   wake-up is lost: the waiter looks after it has sat down, and a caller that frees something
-//!   looks at the notice afterwards, where it finds the waiter, or a closed seat, and then comes
-//!   for the lock.
+//!   announcement of an empty line frees the seat. Nobody else writes over a seat that is not
+//!   blocked. No wake-up is lost: the waiter looks after it has sat down, and a caller that frees
+//!   something looks at the notice afterwards, where it finds the waiter, or a blocked seat, and
+//!   then comes for the lock.
 //! * A waiter in the line is granted a permit at once. It need not serve the line when it comes.
 //!
 //! A waiter that was called from the seat tries to put or take a value like any caller. It counts
@@ -150,12 +150,12 @@ pub(super) trait Supply {
     /// Returns how many have become free so far, as a position.
     fn position(&self) -> u64;
 
-    /// Closes the seat until the line is announced as empty, and returns the node in it.
-    fn close_seat(&mut self) -> Option<*const WaitNode> {
+    /// Blocks the seat until the line is announced as empty, and returns the node in it.
+    fn block_seat(&mut self) -> Option<*const WaitNode> {
         None
     }
 
-    /// Publishes the state of the line, where callers come without the lock.
+    /// Announces the state of the line, where callers come without the lock.
     fn announce(&self, _state: LineState) {}
 }
 
@@ -218,13 +218,14 @@ impl Line {
         });
     }
 
-    /// Lets the waiter in the seat enter the line. Called before the line is changed, unless it is
-    /// known not to be empty: then the seat is closed. The caller announces the line afterwards.
+    /// Lets the waiter in the seat enter the line. Must run before the line is changed, unless it
+    /// is known not to be empty: then the seat is blocked. The caller announces the line
+    /// afterwards.
     pub(super) fn admit<P: Supply + ?Sized>(&mut self, supply: &mut P) {
         if !self.waiting.is_empty() {
             return;
         }
-        if let Some(node) = supply.close_seat() {
+        if let Some(node) = supply.block_seat() {
             self.since = supply.position();
             // SAFETY: the node is pinned, and the waiter stays until it is granted, or has taken
             // the node out under the lock, which the caller has.

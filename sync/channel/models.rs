@@ -81,7 +81,7 @@ fn in_line(capacity: usize) -> Channel<usize> {
     let channel = Channel::new(capacity);
     let ring = channel.ring.as_ref().expect("a channel with room has a ring");
     for seat in [ring.seat::<Senders>(), ring.seat::<Receivers>()] {
-        assert!(seat.close_seat().is_none());
+        assert!(seat.block_seat().is_none());
         seat.write(LineState::NO_SEAT);
     }
     channel
@@ -157,7 +157,7 @@ models! {
 
 /// A receiver sits down while another thread serves the empty line, and then sends.
 #[test]
-fn loom_nobody_writes_over_an_open_seat() {
+fn loom_nobody_writes_over_an_unblocked_seat() {
     explore_with(2, (alone as Make, 1), |channel, [task]| {
         let receives = spawn(move || receive(task, channel));
         channel.serve::<Receivers>();

@@ -420,7 +420,7 @@ impl<T> Ring<T> {
         len.clamp(0, self.capacity).unsigned_abs() as usize
     }
 
-    /// Takes out all values. Called when the last receiver is gone, which may have left permits
+    /// Takes out all values. Used when the last receiver is gone, which may have left permits
     /// unused, and when the ring is dropped. A late sender may skip its void slot at the same time.
     pub(super) fn drain(&self) -> Vec<T> {
         let mut values = Vec::new();
@@ -438,9 +438,9 @@ impl<T> Ring<T> {
 
 /// Returns whether a caller that has moved the word of one end has to serve the line of the other
 /// end, given the notice of that line: if it is strict, if too many values have passed it, or if
-/// more is `free` than waiters have been called. `free` is not called if `most`, an upper bound of
-/// its result, is no more than that. A negative `most` says nothing: it was computed from a
-/// position seen too long ago that the positions have wrapped around.
+/// more is `free` than waiters have been called. `free` is not evaluated if `most`, an upper bound
+/// of its result, is no more than that. A negative `most` says nothing: it was computed from a
+/// position seen so long ago that the positions have wrapped around.
 fn is_to_be_served(line: LineState, word: u64, most: i64, free: impl FnOnce() -> i64) -> bool {
     line.is_strict()
         || line.passed(word) >= PASSES
@@ -480,8 +480,8 @@ impl<T, S: Side> Supply for OfRing<'_, T, S> {
         self.0.ends::<S>().1.word.load(Ordering::Relaxed)
     }
 
-    fn close_seat(&mut self) -> Option<*const WaitNode> {
-        self.0.seat::<S>().close_seat()
+    fn block_seat(&mut self) -> Option<*const WaitNode> {
+        self.0.seat::<S>().block_seat()
     }
 
     fn announce(&self, line: LineState) {

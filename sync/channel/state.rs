@@ -74,7 +74,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Calls `f` with the line of one side, and what its callers wait for.
+    /// Runs `f` with the line of one side, and what its callers wait for.
     fn with_side<S: Side, R>(
         &self,
         State { ends, queue }: &mut State<T>,
@@ -87,7 +87,7 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Calls `f` with the line of one side under the lock, then wakes the waiters that it has
+    /// Runs `f` with the line of one side under the lock, then wakes the waiters that it has
     /// served.
     pub(super) fn with_line<S: Side, R>(
         &self,

@@ -9,7 +9,7 @@
 //!   ([`WAITS`]), whether the first of them may not be passed ([`FIRST_IS_STRICT`]), how many have
 //!   been **called** (in the bits of the permits), and the position at which that number last
 //!   changed. While the line is empty, the notice is the [seat](super::line): 0 if it is free, the
-//!   address of the node in it, [`BUSY`] while the holder of the lock has closed it, or
+//!   address of the node in it, [`BUSY`] while the holder of the lock has blocked it, or
 //!   [`NO_SEAT`](LineState::NO_SEAT). Both flags are clear in an address, as nodes are aligned.
 
 use crate::scheduler::wait::waiters::WaitNode;
@@ -21,7 +21,7 @@ pub(super) const STRICT: u64 = 1;
 pub(super) const CLOSED: u64 = 2;
 const WAITS: u64 = 1;
 const FIRST_IS_STRICT: u64 = 2;
-/// The notice while the holder of the lock has closed the seat. To all others the line is strict,
+/// The notice while the holder of the lock has blocked the seat. To all others the line is strict,
 /// so whoever frees something comes for the lock.
 const BUSY: u64 = WAITS | FIRST_IS_STRICT;
 pub(super) const ONE_PERMIT: u64 = 1 << 2;
@@ -76,17 +76,18 @@ impl Notice {
         self.0.compare_exchange(node, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Closes the seat until the line is written as empty, and returns the node in it.
+    /// Blocks the seat until the line is written as empty, and returns the node in it.
     /// Requires the channel's lock, and an empty line.
-    pub(super) fn close_seat(&self) -> Option<*const WaitNode> {
-        // MUTANT(ring.seat.close): relaxed, split
+    pub(super) fn block_seat(&self) -> Option<*const WaitNode> {
+        // MUTANT(ring.seat.block): relaxed, split
         LineState(self.0.swap(BUSY, Ordering::SeqCst)).seated()
     }
 
-    /// Requires the channel's lock. [`EMPTY`](LineState::EMPTY) opens the seat.
+    /// Requires the channel's lock. [`EMPTY`](LineState::EMPTY) frees the seat.
     pub(super) fn write(&self, line: LineState) {
-        // Somebody may sit in an open seat. Only the holder of the lock sets and clears WAITS.
-        // MUTANT(ring.notice.open): false
+        // Somebody may sit in a seat that is not blocked. Only the holder of the lock sets and
+        // clears WAITS.
+        // MUTANT(ring.notice.free): false
         if !line.waits() && self.0.load(Ordering::Relaxed) & WAITS == 0 {
             return;
         }
