@@ -13,7 +13,7 @@
 //! back to its worker.
 //!
 //! A message may give a handle of its task away (a cancel handle, an unparker, a lease), or hang a
-//! hook on its task. The task then serves no other message ([`is_as_new`]): a late cancel or unpark
+//! hook on its task. The task then runs no other message ([`is_as_new`]): a late cancel or unpark
 //! does not reach one, and the hook is not told of the cancel of another one.
 //! Such a cancel does not end the actor either, as only a cancel of the actor's own task does.
 //!
@@ -131,7 +131,7 @@ pub(super) fn start<S: Send + 'static>(mailbox: &Arc<Mailbox<S>>, state: S) -> T
     task
 }
 
-/// Returns whether a step's task may serve another message: no other party can cancel or unpark the
+/// Returns whether a step's task may run another message: no other party can cancel or unpark the
 /// task, none has done so, and no hook is left on it. Called by the step between two messages.
 fn is_as_new(task: TaskRef<'_>) -> bool {
     // Handles and unparkers are references, and a lease is a child. They are looked for first: a

@@ -69,7 +69,7 @@
 //!
 //! The carrier that takes a place off the board may find that an item which has just arrived has
 //! gone in. Then there is nothing to do, and the carrier of that item checks when it leaves. From
-//! the 63rd stage on, stages share places. A carrier that has served one of them announces the
+//! the 63rd stage on, stages share places. A carrier that has worked at one of them announces the
 //! place again, so that the others are checked, too.
 //!
 //! # No source is forgotten
@@ -244,7 +244,7 @@ where
         while let Some(at) = place {
             match at {
                 Place::SOURCE => self.take(),
-                _ if self.run.first.serve(self, at) && self.run.start.shares_places() => {
+                _ if self.run.first.work_at(self, at) && self.run.start.shares_places() => {
                     self.announce(at);
                 }
                 _ => {}

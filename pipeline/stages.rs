@@ -34,7 +34,7 @@ pub trait Step<T, E>: Sync {
 
     /// Does the work in a place that the caller has taken off the board: carries on an item that
     /// has waited there, if there is one. Returns whether there was one.
-    fn serve<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, place: Place) -> bool;
+    fn work_at<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, place: Place) -> bool;
 
     /// Drops the remaining items, and the closures that can be dropped, after the last task.
     /// Returns the first panic, if any.
@@ -61,7 +61,7 @@ impl<E> Step<(), E> for End {
         flow.has_ended();
     }
 
-    fn serve<'scope, X: Flow<'scope, E>>(&'scope self, _: X, _: Place) -> bool {
+    fn work_at<'scope, X: Flow<'scope, E>>(&'scope self, _: X, _: Place) -> bool {
         false
     }
 
@@ -112,8 +112,8 @@ where
     }
 
     #[inline]
-    fn serve<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, place: Place) -> bool {
-        self.next.serve(flow, place)
+    fn work_at<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, place: Place) -> bool {
+        self.next.work_at(flow, place)
     }
 
     fn clear(&mut self) -> Option<Payload> {
@@ -206,8 +206,8 @@ where
     }
 
     #[inline]
-    fn serve<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, place: Place) -> bool {
-        if self.next.serve(flow, place) {
+    fn work_at<'scope, X: Flow<'scope, E>>(&'scope self, flow: X, place: Place) -> bool {
+        if self.next.work_at(flow, place) {
             return true;
         }
         if place != self.place {
