@@ -59,7 +59,7 @@ impl Event {
     ///
     /// Does not suspend. Costs a lock, and a wake-up for each waiter.
     pub fn set(&self) {
-        self.open(SET);
+        self.end_waits(SET);
     }
 
     /// Closes the event: all waits end, and later ones return at once. If the event is set, it
@@ -76,7 +76,7 @@ impl Event {
     /// assert_eq!(event.wait(), Err(WaitError::Closed));
     /// ```
     pub fn close(&self) {
-        self.open(CLOSED);
+        self.end_waits(CLOSED);
     }
 
     /// Resets the event if it is set and not closed, and returns `true` if so. Waiters already
@@ -164,7 +164,7 @@ impl Event {
     }
 
     /// Adds `what` to the state, and ends the waits of all present waiters.
-    pub(super) fn open(&self, what: u32) {
+    pub(super) fn end_waits(&self, what: u32) {
         let queue = self.state();
         let state = self.state.load(Ordering::Relaxed);
         if state & CLOSED != 0 {
@@ -172,7 +172,7 @@ impl Event {
         }
         // Stored even if nothing changes: a caller that finds the event set from now on must see
         // what was done before this call.
-        // MUTANT(event.open): relaxed
+        // MUTANT(event.end): relaxed
         self.state.store(state | what, Ordering::Release);
         // All present waiters are released, whatever follows. Waiters of an earlier turn were
         // released by a `set`.

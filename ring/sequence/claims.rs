@@ -276,7 +276,7 @@ impl<S: Sequence> Claims<S> {
             None
         };
         if answer.is_some() {
-            self.open(waiters);
+            self.clear_queued(waiters);
         }
         answer
     }
@@ -322,7 +322,7 @@ impl<S: Sequence> Claims<S> {
         {
             wakes.add(wake);
         }
-        self.open(waiters);
+        self.clear_queued(waiters);
     }
 
     /// Refuses later claims, and tells the waiting producers.
@@ -331,7 +331,7 @@ impl<S: Sequence> Claims<S> {
         // MUTANT(claims.end): split
         self.word.fetch_or(ENDED, Ordering::AcqRel);
         waiters.grant_all(CLOSED, wakes);
-        self.open(&waiters);
+        self.clear_queued(&waiters);
     }
 
     /// Returns `true` if later claims are refused.
@@ -341,9 +341,9 @@ impl<S: Sequence> Claims<S> {
     }
 
     /// Under the lock: lets all producers claim if none waits any more.
-    fn open(&self, waiters: &WaitList) {
+    fn clear_queued(&self, waiters: &WaitList) {
         if waiters.is_empty() {
-            // MUTANT(claims.open): split
+            // MUTANT(claims.unqueued): split
             self.word.fetch_and(!QUEUED, Ordering::AcqRel);
         }
     }

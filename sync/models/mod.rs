@@ -368,7 +368,7 @@ fn set_and_wait(preemptions: usize) {
             assert_eq!(event.value.read(), 1);
         });
         event.value.write();
-        event.open(SET);
+        event.end_waits(SET);
         waits.join().unwrap();
     });
 }
@@ -389,11 +389,11 @@ fn loom_a_wait_ends_once_in_a_race_of_set_reset_and_cut() {
             enter(task, &**event, 0)
         });
         let cuts = spawn(move || task.interrupt());
-        event.open(SET);
+        event.end_waits(SET);
         event.reset();
         cuts.join().unwrap();
         // The waiter may have come too late for the first set.
-        event.open(SET);
+        event.end_waits(SET);
         if let Some(answer) = waits.join().unwrap() {
             assert_eq!(answer, SET);
         }
@@ -414,9 +414,9 @@ fn loom_a_wait_inside_the_entry_of_another_gets_its_own_grant() {
             };
             assert_eq!(enter_and(task, &*outer, 0, true, Some(&mut waker)), Some(SET));
         });
-        outer.open(SET);
+        outer.end_waits(SET);
         inner.value.write();
-        inner.open(SET);
+        inner.end_waits(SET);
         waits.join().unwrap();
     });
 }
