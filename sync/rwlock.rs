@@ -23,7 +23,7 @@ use std::{fmt, mem};
 /// A running task may enter ahead of the waiters, as with a [`Mutex`](super::Mutex). Readers also
 /// pass a waiting writer. After half a millisecond, or a few thousand passes, the lock is handed
 /// over to the first waiter, in order of arrival, and until then no other caller enters. Readers
-/// next to each other in the queue are called together.
+/// next to each other in the queue are woken together.
 ///
 /// A task must not wait to read while it holds a read guard. If a writer has become the next waiter
 /// meanwhile, the task and the writer wait for each other. Guards and cancellation work as with a

@@ -49,7 +49,7 @@ const PAUSE: u32 = 512;
 /// Without room (capacity 0), a sender waits until it meets a receiver. The meeting is final: from
 /// then on, the value counts as sent and received. [`try_recv`](Receiver::try_recv) takes the value
 /// of a task or thread that waits to send. If a receiving future is dropped before a sender that it
-/// has called comes, the sender waits again, behind the others.
+/// has woken runs, the sender waits again, behind the others.
 ///
 /// For stages that compute and pass values on, [`pipeline()`](crate::pipeline()) balances better: a
 /// task for each stage stays on the worker where it has started.
