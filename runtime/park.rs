@@ -4,11 +4,11 @@
 use crate::runtime::errors::Cancelled;
 use crate::runtime::here;
 use crate::runtime::task::{Task, TaskId};
+use crate::scheduler::run_loop::check_in;
 use crate::scheduler::wait::no_suspend::is_forbidden;
 use crate::scheduler::wait::resume::resume;
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::release::SharedRef;
-use crate::scheduler::{blocking, cancel};
 use crate::task::record::Phase;
 
 /// Lets the other ready tasks of this worker run, then continues. Tasks that have not started get a
@@ -172,10 +172,7 @@ pub fn checkpoint() -> Result<(), Cancelled> {
 /// ```
 #[inline]
 pub fn is_cancelled() -> bool {
-    let Some(worker) = Worker::current() else { return blocking::is_cancelled_here() };
-    // SAFETY: the current node is null between tasks; otherwise it belongs to the running task, or
-    // to a scope on its stack, and is alive.
-    worker.innermost_node().is_some_and(cancel::is_cancelled)
+    check_in::is_cancelled(Worker::current())
 }
 
 /// Returns the identity of the calling task, or `None` outside a task. Costs a few loads.

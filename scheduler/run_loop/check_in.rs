@@ -21,6 +21,7 @@
 use crate::scheduler::timers::tick::Tick;
 use crate::scheduler::wait::blocking_wait::is_unjoined_half;
 use crate::scheduler::worker::Worker;
+use crate::scheduler::{blocking, cancel};
 use crate::shim::time::now;
 use crate::shim::{panicking, point};
 use crate::task::record::JoinedAtHome;
@@ -28,31 +29,45 @@ use crate::task::reference::RunRef;
 use crate::task::words::tree::NodeKind;
 
 /// Counts a value that was sent or received without a wait. At each sixteenth the running task
-/// checks in, and gives way if other tasks are ready and it has gone on for 20 us.
+/// checks in, and gives way if other tasks are ready and it has gone on for 20 us. Returns whether
+/// the task is cancelled.
 #[inline(always)]
-pub(crate) fn count_value() {
-    if let Some(worker) = Worker::current()
-        && !worker.fairness.check_ins.count_value()
-    {
-        worker.check_in_with_value();
+pub(crate) fn count_value() -> bool {
+    match Worker::current() {
+        Some(worker) if !worker.fairness.check_ins.count_value() => worker.check_in_with_value(),
+        worker => is_cancelled(worker),
     }
+}
+
+/// Whether the running task of the current worker is cancelled, or the blocking call of a thread
+/// without one.
+#[inline(always)]
+pub(crate) fn is_cancelled(worker: Option<&Worker>) -> bool {
+    let Some(worker) = worker else { return blocking::is_cancelled_here() };
+    // SAFETY: the current node is null between tasks; otherwise it belongs to the running task, or
+    // to a scope on its stack, and is alive.
+    worker.innermost_node().is_some_and(cancel::is_cancelled)
 }
 
 impl Worker {
     #[cold]
     #[inline(never)]
-    fn check_in_with_value(&self) {
+    fn check_in_with_value(&self) -> bool {
         self.fairness.check_ins.begin_values();
-        let Some(task) = self.task() else { return };
         // Where nothing may suspend, nothing else happens either: the caller may be running inside
         // a timer's callback.
-        if self.forbidden.get() > 0 || panicking() || !self.check_in() {
-            return;
-        }
-        let stint = (self.fibers.running.get().cast(), self.counters().parks.get());
-        if self.fairness.check_ins.is_over(stint, now()) {
+        if let Some(task) = self.task()
+            && self.forbidden.get() == 0
+            && !panicking()
+            && self.check_in()
+            && self
+                .fairness
+                .check_ins
+                .is_over((self.fibers.running.get().cast(), self.counters().parks.get()), now())
+        {
             self.give_way(task);
         }
+        is_cancelled(Worker::current())
     }
 
     /// Checks in, in the running task. Returns `true` if another task is ready and should have its

@@ -145,10 +145,9 @@ impl<T> Sender<T> {
     fn send_until(&self, value: T, until: Option<Instant>) -> Result<(), SendError<T>> {
         let mut value = Some(value);
         // Before the place is taken: this may yield, and other tasks may then have the place.
-        if self.channel.capacity() != usize::MAX {
-            count_value();
-        }
-        if !is_cancelled() && self.channel.try_put(&mut value).is_ok() {
+        let is_limited = self.channel.capacity() != usize::MAX;
+        let is_cancelled = if is_limited { count_value() } else { is_cancelled() };
+        if !is_cancelled && self.channel.try_put(&mut value).is_ok() {
             return Ok(());
         }
         let sent = wait::<_, Senders>(&self.channel, &mut value, until);
@@ -189,7 +188,8 @@ impl<T> Receiver<T> {
     /// # Errors
     /// [`WaitError::Closed`] if the channel is closed and everything has been received;
     /// [`WaitError::Cancelled`] if the calling task is cancelled, even if there is a value, which
-    /// then stays in the channel.
+    /// then stays in the channel. A value that a sender has given to the waiting task before the
+    /// cancel is received.
     ///
     /// # Panics
     /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
@@ -216,10 +216,8 @@ impl<T> Receiver<T> {
     #[track_caller]
     fn recv_until(&self, until: Option<Instant>) -> Result<T, WaitError> {
         // Before the value is taken: this may yield, and other tasks may then have the value.
-        count_value();
-        if !is_cancelled()
-            && let Ok(value) = self.channel.try_take()
-        {
+        let is_cancelled = count_value();
+        if !is_cancelled && let Ok(value) = self.channel.try_take() {
             return Ok(value);
         }
         let mut value = None;

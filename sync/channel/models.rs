@@ -166,6 +166,23 @@ fn loom_nobody_writes_over_an_unblocked_seat() {
     });
 }
 
+/// A receiver sits down and gets up while another thread sends, and closes the channel.
+#[test]
+fn loom_a_value_that_is_handed_over_passes_no_other_and_no_close() {
+    for values in [0, 2] {
+        explore_with(3, (alone as Make, 2), move |channel, [task]| {
+            let sends = spawn(move || {
+                (0..values).for_each(|i| assert!(channel.try_put(&mut Some(i)).is_ok()));
+                channel.close();
+                assert!(channel.try_put(&mut Some(values)).is_err(), "the channel is closed");
+            });
+            (0..values).for_each(|i| assert_eq!(receive(task, channel), Some(i)));
+            assert_eq!(receive(task, channel), None);
+            sends.join().unwrap();
+        });
+    }
+}
+
 /// A caller that only tries asks for a permit, in vain or not, while a receiver sits down.
 #[test]
 fn loom_a_caller_that_asks_hides_nothing_from_the_seat() {

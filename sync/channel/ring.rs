@@ -59,7 +59,7 @@
 //! are told of the end, or find the receivers' line strict. Later ones see CLOSED.
 
 use super::end::End;
-use super::line::{CALL_FROM_SEAT, PASSES, Receivers, Senders, Side, Supply};
+use super::line::{CALL_FROM_SEAT, MOVED, PASSES, Receivers, Senders, Side, Supply};
 use super::state::{Refused, Tried};
 use super::word::{
     CLOSED, LARGEST, LineState, Notice, ONE_PERMIT, ONE_POSITION, STRICT, distance, permits,
@@ -71,6 +71,7 @@ use crate::shim::{Cell, load_in_total_order, spin_loop, thread};
 use crate::sync::passing::HOGS;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::ptr;
 
 /// All slots are allocated at once, so they may take at most this many bytes.
 const BYTES: usize = 1 << 20;
@@ -350,6 +351,29 @@ impl<T> Ring<T> {
                     self.amount::<S>(now, moved) - permits(now)
                 })
             })
+    }
+
+    /// Gives a value to the receiver in the seat, if there is no other value that comes before it.
+    /// Empties `value` and returns `true` on success.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn hand_over(&self, node: *const WaitNode, value: &mut Option<T>) -> bool {
+        let tail = self.tail.word.load(Ordering::Acquire);
+        // MUTANT(ring.hand_over.closed): with true
+        let may_put = tail & (CLOSED | STRICT) == 0;
+        // MUTANT(ring.hand_over.empty): with true
+        let is_next = distance(self.head.word.load(Ordering::Acquire), tail) <= 0;
+        if !may_put || !is_next || !self.head.waiters.take(node) {
+            return false;
+        }
+        // SAFETY: this call has taken the node out of its seat, so its waiter stays until the wake
+        // is delivered, and does not use its cell before. A receiver in the seat has a cell for a
+        // value of this channel, and none in it.
+        unsafe {
+            ptr::write((*node).cell.get().cast(), value.take());
+            WaitNode::grant_seated(node, MOVED).deliver();
+        }
+        true
     }
 
     /// Calls the waiter in the seat of the side, if there is one.

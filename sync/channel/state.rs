@@ -3,13 +3,14 @@
 //! # Permits
 //!
 //! A waiter is called, from the line or from its seat, or granted a **permit** (see
-//! [`line`](super::line)), or, without room, its
-//! value is moved while it waits (see [`queue`](super::queue)). A permit is not a value. A
-//! receiver's permit stands for one of the values in the channel, which is then *promised*; a
-//! sender's permit stands for one of the free places, which is then *reserved*. No other caller
-//! gets a promised value or a reserved place. The owner of a permit is sure of some value or place,
-//! but not of a particular one, and takes or fills it when it runs. A waiter that is cancelled
-//! before that has nothing to lose: its permit goes to the next waiter.
+//! [`line`](super::line)), or its value is moved while it waits: into the hands of a receiver in the
+//! seat, or, without room, between any two that meet (see [`queue`](super::queue)).
+//!
+//! A permit is not a value. A receiver's permit stands for one of the values in the channel, which
+//! is then *promised*; a sender's permit stands for one of the free places, which is then
+//! *reserved*. No other caller gets a promised value or a reserved place. The owner of a permit is
+//! sure of some value or place, but not of a particular one, and takes or fills it when it runs. A
+//! waiter that is cancelled before that has nothing to lose: its permit goes to the next waiter.
 //!
 //! # The end
 //!
@@ -116,6 +117,11 @@ impl<T> Channel<T> {
         let Some(ring) = &self.ring else {
             return self.with_queue::<Senders>(value);
         };
+        if let Some(node) = ring.seat::<Receivers>().glance().seated()
+            && ring.hand_over(node, value)
+        {
+            return Ok(());
+        }
         match ring.try_put(value) {
             Ok(()) => {
                 // MUTANT(ring.put.look): false
@@ -395,12 +401,12 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
     type State = State<H::Value>;
     const WHAT: &'static str = S::WHAT;
 
-    /// Without room: the caller has met one of the other side. A sender that has a place has met
-    /// nobody yet.
+    /// The caller's value has been moved, or, without room, a receiver has met a sender. A sender
+    /// that has a place has met nobody yet.
     fn stands(&self, node: &WaitNode) -> bool {
         // MUTANT(queue.stands): with false
         let has_met = node.answer() == MOVED;
-        self.0.channel().capacity == 0 && (!S::SENDS || has_met)
+        has_met || self.0.channel().capacity == 0 && !S::SENDS
     }
 
     fn state(&self) -> MutexGuard<'_, State<H::Value>> {
@@ -444,9 +450,8 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
     fn sit(&self, node: &WaitNode, who: impl FnOnce() -> Who) -> bool {
         let ring = self.0.channel().ring.as_ref();
         // A new node has the answer 0, as if it were a permit. One that was called has another.
-        ring.is_some_and(|ring| {
-            node.answer() == PERMIT && node.sit(who(), |node| ring.seat::<S>().sit(node))
-        })
+        let may_sit = node.answer() == PERMIT && !node.cell.get().is_null();
+        ring.is_some_and(|ring| may_sit && node.sit(who(), |node| ring.seat::<S>().sit(node)))
     }
 
     #[inline]

@@ -60,6 +60,12 @@ impl Notice {
         LineState(load_in_total_order(&self.0))
     }
 
+    /// As [`read`](Notice::read), for a caller that looks again later.
+    #[inline]
+    pub(super) fn glance(&self) -> LineState {
+        LineState(self.0.load(Ordering::Relaxed))
+    }
+
     /// Seats this node, if the seat is free.
     #[inline]
     pub(super) fn sit(&self, node: *const WaitNode) -> bool {
@@ -122,7 +128,8 @@ impl LineState {
     /// Returns the node in the seat.
     #[inline(always)]
     pub(super) fn seated(self) -> Option<*const WaitNode> {
-        (self.waits() && self.0 & WAITS == 0).then(|| ptr::with_exposed_provenance(self.0 as usize))
+        let is_node = self.0 & BUSY == 0 && self.0 != 0;
+        is_node.then(|| ptr::with_exposed_provenance(self.0 as usize))
     }
 
     pub(super) fn is_strict(self) -> bool {

@@ -89,8 +89,15 @@ fn a_grant_of_a_cancelled_waiter_goes_back_to_the_channel() {
         assert_eq!(to.try_send(3), Err(TrySendError::Full(3)), "the place is reserved");
         sender.cancel("after it was granted");
         assert_eq!(sender.join().unwrap().unwrap_err().into_inner(), 2);
-        assert_eq!(to.try_send(3), Ok(()));
-        assert_eq!(from.try_recv(), Ok(3));
+        assert_eq!((to.try_send(3), from.try_recv()), (Ok(()), Ok(3)));
+
+        // Nobody looks at the waiters, so this one sits, and is given the value itself.
+        let begun = Flag::new();
+        let receiver = spawn_local(own(&from, move |from| (begun.set(), from.recv()).1));
+        give_way_until(|| begun.get());
+        to.send(4).unwrap();
+        receiver.cancel("after it was given the value");
+        assert_eq!(receiver.join().unwrap(), Ok(4));
     });
 }
 
@@ -146,8 +153,7 @@ fn a_cancelled_task_is_turned_away_and_its_value_comes_back() {
 fn values_sent_before_a_close_are_received_before_the_end() {
     with_each(|rt| {
         let (to, from) = bounded(2);
-        to.send(1).unwrap();
-        to.send(2).unwrap();
+        (1..3).for_each(|i| to.send(i).unwrap());
         let late = waits(rt, &to, |to| to.send(3));
         from.close();
         to.close();

@@ -187,20 +187,18 @@ fn a_called_waiter_gets_the_lock_from_the_task_that_has_its_worker<L: Lock>() {
     });
 }
 
-/// A task waits alone, and is called. Futures take the value before it, a limited number of times.
+/// A task waits alone, and is called. Futures take the place before it, a limited number of times.
 #[test]
-fn a_called_task_that_waited_alone_gets_a_value_from_the_futures_of_its_worker() {
+fn a_called_task_that_waited_alone_gets_a_place_from_the_futures_of_its_worker() {
     in_task_with(&[1], |_| {
         let (to, from) = bounded(1);
-        let (from, begun) = (Arc::new(from), Flag::new());
-        let called = spawn_local(own(&from, move |from| {
-            begun.set();
-            from.recv().unwrap();
-        }));
+        let (to, begun) = (Arc::new(to), Flag::new());
+        to.send(()).unwrap();
+        let called = spawn_local(own(&to, move |to| (begun.set(), to.send(()).unwrap())));
         give_way_until(|| begun.get());
         let is_passed = |_: &i32| {
-            to.try_send(()).unwrap();
-            poll_once(Box::pin(from.recv_async()).as_mut()).is_ready()
+            from.try_recv().unwrap();
+            poll_once(Box::pin(to.send_async(())).as_mut()).is_ready()
         };
         let passes = (0..10_000).take_while(is_passed).count();
         assert!((1..10_000).contains(&passes), "the waiter is passed for ever");

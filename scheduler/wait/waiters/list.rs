@@ -2,7 +2,7 @@
 
 use crate::scheduler::life::complete::{wake, wake_future};
 use crate::scheduler::queue::ready_stack::ReadyStack;
-use crate::scheduler::wait::resume::resume_all;
+use crate::scheduler::wait::resume::{resume, resume_all};
 #[cfg(not(loom))]
 use crate::shim::abort_with;
 use crate::shim::{Cell, Mutex};
@@ -168,7 +168,7 @@ impl Wake {
     pub(crate) fn deliver(self) {
         match self.0 {
             Who::Nobody => {}
-            Who::Task(task) => wake(Waiter::Task(task)),
+            Who::Task(task) => task.grant().into_iter().for_each(resume),
             Who::Thread(thread) => wake(Waiter::Thread(thread)),
             Who::Future(waker) => wake_future(waker),
         }
@@ -212,7 +212,9 @@ impl Wakes {
 
     fn deliver_some(self) {
         resume_all(self.tasks);
-        self.others.into_iter().for_each(Wake::deliver);
+        if !self.others.is_empty() {
+            self.others.into_iter().for_each(Wake::deliver);
+        }
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) use wait_future::WaitFuture;
 
 use crate::scheduler::timers::tick::Tick;
 use crate::scheduler::wait::interrupted::Interruption;
-use crate::scheduler::wait::no_suspend::{assert_may_suspend, assert_may_wait, is_forbidden};
+use crate::scheduler::wait::no_suspend::{assert_may_suspend, assert_may_wait};
 use crate::scheduler::wait::park::waits;
 use crate::scheduler::worker::Worker;
 use crate::shim::MutexGuard;
@@ -313,7 +313,7 @@ fn enter_as_task<W: Waitable + ?Sized>(
         worker.give_way(task);
         return Err(Interruption::Cancelled);
     }
-    let may_wait = blocks || !is_forbidden() && !unwinding;
+    let may_wait = blocks || worker.forbidden.get() == 0 && !unwinding;
     // A grant or `leave` takes the node out before this frame goes. If it was granted, the task
     // continues only when the grant has arrived.
     let (result, mut worker) = match queue(source, node, who, may_wait, queued) {
