@@ -3,7 +3,7 @@
 //! # Permits
 //!
 //! A waiter is called, from the line or from its seat, or granted a **permit** (see
-//! [`line`](super::line)), or its value is moved while it waits: into the hands of a receiver in the
+//! [`line`](super::line)), or its value is moved while it waits: into the cell of a receiver in the
 //! seat, or, without room, between any two that meet (see [`queue`](super::queue)).
 //!
 //! A permit is not a value. A receiver's permit stands for one of the values in the channel, which

@@ -147,7 +147,8 @@ impl WaitWord {
         before.is_ok_and(|before| before & PARKED != 0)
     }
 
-    /// Ends a park, or leaves a token for the next one. Returns `true` if the caller must put the waiter back to work.
+    /// Ends a park, or leaves a token for the next one. Returns `true` if the caller must put the
+    /// waiter back to work.
     #[inline]
     pub(crate) fn unpark(&self) -> bool {
         self.wake_or_keep(UNPARKS, TOKEN)
