@@ -141,14 +141,16 @@ fn run(options: &Options) -> Result<bool, String> {
 }
 
 /// Runs the tests of the checkers in turn until one catches the mutant. A first pass runs the
-/// models in fewer interleavings, which suffice for most mutants.
+/// models in fewer interleavings, which suffice for most mutants, and those that take long last.
 fn judge(suite: &Suite, number: usize, checkers: &[checkers::Checker]) -> Verdict {
     let start = Instant::now();
     let mut asked = 0;
     let mut unfinished = Vec::new();
     let tests = suite.of(checkers);
-    let few = tests.iter().filter(|test| test.is_model()).map(|test| (*test, tests::FEW));
-    let all = tests.iter().map(|test| (*test, tests::ALL));
+    let (slow, quick): (Vec<&tests::Test>, Vec<_>) =
+        tests.iter().copied().partition(|test| test.is_slow());
+    let few = quick.into_iter().chain(slow).map(|test| (test, tests::FEW));
+    let all = tests.iter().filter(|test| test.is_model()).map(|test| (*test, tests::ALL));
     for (test, preemptions) in few.chain(all) {
         asked += 1;
         match suite.run(test, number, preemptions) {

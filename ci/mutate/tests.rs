@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 /// Time limit of a model with a mutant. A model that reaches it proves nothing, as it may merely
 /// have more executions with the mutant.
 const MODEL: Duration = Duration::from_secs(200);
+/// Time from which a model is asked after the others.
+const SLOW: Duration = Duration::from_secs(10);
 /// Time limit of a test with a mutant, besides ten times its time without one. A test that hangs
 /// has caught the mutant.
 const TEST: Duration = Duration::from_secs(20);
@@ -60,6 +62,11 @@ impl Test {
 
     pub(crate) fn is_model(&self) -> bool {
         self.way == Way::Loom
+    }
+
+    /// Whether it is a model that takes long even in few interleavings.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.is_model() && self.time > SLOW
     }
 
     fn is_asked_by(&self, checker: &Checker) -> bool {
