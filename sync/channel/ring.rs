@@ -358,11 +358,11 @@ impl<T> Ring<T> {
     #[cold]
     #[inline(never)]
     pub(super) fn hand_over(&self, node: *const WaitNode, value: &mut Option<T>) -> bool {
-        let tail = self.tail.word.load(Ordering::Acquire);
+        let tail = load_in_total_order(&*self.tail.word);
         // MUTANT(ring.hand_over.closed): with true
         let may_put = tail & (CLOSED | STRICT) == 0;
         // MUTANT(ring.hand_over.empty): with true
-        let is_next = distance(self.head.word.load(Ordering::Acquire), tail) <= 0;
+        let is_next = distance(load_in_total_order(&*self.head.word), tail) <= 0;
         if !may_put || !is_next || !self.head.waiters.take(node) {
             return false;
         }

@@ -117,7 +117,7 @@ impl<T> Channel<T> {
         let Some(ring) = &self.ring else {
             return self.with_queue::<Senders>(value);
         };
-        if let Some(node) = ring.seat::<Receivers>().glance().seated()
+        if let Some(node) = ring.seat::<Receivers>().read().seated()
             && ring.hand_over(node, value)
         {
             return Ok(());

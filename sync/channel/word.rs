@@ -60,12 +60,6 @@ impl Notice {
         LineState(load_in_total_order(&self.0))
     }
 
-    /// As [`read`](Notice::read), for a caller that looks again later.
-    #[inline]
-    pub(super) fn glance(&self) -> LineState {
-        LineState(self.0.load(Ordering::Relaxed))
-    }
-
     /// Seats this node, if the seat is free.
     #[inline]
     pub(super) fn sit(&self, node: *const WaitNode) -> bool {
