@@ -2,6 +2,7 @@ use super::items::{Items, Runs};
 use super::reader::Cursor;
 use crate::ring::sequence::{MultiClaim, SequenceRange, SingleClaim};
 use std::fmt;
+use std::iter::from_fn;
 use std::marker::PhantomData;
 
 /// A batch of items to read. Dropping it gives all of them back, also during a panic.
@@ -56,7 +57,8 @@ macro_rules! reads {
             pub fn slices(&self) -> impl Iterator<Item = &[T]> {
                 // SAFETY: the numbers are published to this reader, and it gives them back only
                 // when the batch is dropped, after this borrow.
-                Runs::<_, &T>::new(&self.cursor.items, self.numbers).map(|run| unsafe { &*run })
+                let mut runs = Runs::<_, &T>::new(&self.cursor.items, self.numbers);
+                from_fn(move || runs.next().map(|run| unsafe { &*run }))
             }
 
             /// The numbers of the items. With several producers some numbers may have no item,
@@ -110,10 +112,10 @@ impl<T> BatchMut<'_, T> {
     /// The items as contiguous slices, for changing them.
     #[inline]
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
-        let runs = Runs::<_, &mut T>::new(&self.cursor.items, self.numbers);
+        let mut runs = Runs::<_, &mut T>::new(&self.cursor.items, self.numbers);
         // SAFETY: the stage has no other reader, and the items are given back only after this
         // borrow.
-        runs.map(|run| unsafe { &mut *run })
+        from_fn(move || runs.next().map(|run| unsafe { &mut *run }))
     }
 }
 
@@ -169,10 +171,10 @@ impl<'a, T> WriteBatch<'a, T> {
     /// The items as contiguous slices, at most two.
     #[inline]
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
-        let runs = Runs::<_, &mut T>::of_claimed(self.items, self.numbers());
+        let mut runs = Runs::<_, &mut T>::of_claimed(self.items, self.numbers());
         // SAFETY: the numbers are claimed, and belong to this batch alone until the claim is
         // published or given back, which consumes the batch.
-        runs.map(|run| unsafe { &mut *run })
+        from_fn(move || runs.next().map(|run| unsafe { &mut *run }))
     }
 
     /// Publishes all items of the batch.
