@@ -136,11 +136,12 @@ fn uneven_pipelines(seed: u64) -> usize {
 }
 
 /// The same worker begins neighbours, so the two stages that compute nothing are not beside each
-/// other.
+/// other. The addresses of the process have a part in how long accesses take, so the number differs
+/// from process to process; it is a twentieth of the rounds or less.
 #[test]
 fn a_pipeline_whose_ends_compute_nothing_is_shared_evenly() {
-    let uneven: usize = (0..8).map(uneven_pipelines).sum();
-    assert!(uneven <= 6, "{uneven} of 64");
+    let uneven: usize = (0..48).map(uneven_pipelines).sum();
+    assert!(uneven <= 36, "{uneven} of 384");
 }
 
 /// A worker that has its share offers the other tasks. If the other workers compute for long it
