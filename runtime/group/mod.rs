@@ -86,6 +86,8 @@ pub struct TaskGroup<E = Infallible> {
     /// The task that is the parent of the members; `None` below a group that was closed.
     task: Option<Task<()>>,
     shared: Arc<Shared<E>>,
+    /// The hold is a linked one: repeated here, so that `is_cancelled` need not go there.
+    is_linked: bool,
     fails_fast: bool,
 }
 
@@ -174,7 +176,8 @@ impl<E: Send + 'static> TaskGroup<E> {
     }
 
     fn with(task: Option<Task<()>>, hold: Hold) -> TaskGroup<E> {
-        TaskGroup { task, shared: Arc::new(Shared::new(hold)), fails_fast: false }
+        let is_linked = hold.on_cancel() == OnCancel::Wait;
+        TaskGroup { task, shared: Arc::new(Shared::new(hold)), is_linked, fails_fast: false }
     }
 
     /// Makes the group cancel its members when the first of them fails. Costs nothing, and does not
@@ -308,10 +311,13 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// Does not suspend. Takes some nanoseconds, except for the first caller that learns of a
     /// cancel from above: that caller runs the hooks and wakers registered for it.
     pub fn is_cancelled(&self) -> bool {
-        match &self.shared.hold {
-            Hold::Linked(outside) => is_cancelled(outside.live_node()),
+        match &self.task {
+            Some(task) if self.is_linked => {
+                // SAFETY: this handle, which has not closed the group, keeps the task from ending.
+                is_cancelled(unsafe { LiveNode::new(&raw const task.record().node) })
+            }
             // Every cancel from above has reached this node; the nodes above may be gone.
-            Hold::Detached(_) => self.shared.hold.outside().is_cancelled(),
+            _ => self.shared.hold.outside().is_cancelled(),
         }
     }
 }
