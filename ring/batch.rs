@@ -55,9 +55,9 @@ macro_rules! reads {
             /// given back has left.
             #[inline]
             pub fn slices(&self) -> impl Iterator<Item = &[T]> {
+                let mut runs = Runs::<_, &T>::new(&self.cursor.items, self.numbers);
                 // SAFETY: the numbers are published to this reader, and it gives them back only
                 // when the batch is dropped, after this borrow.
-                let mut runs = Runs::<_, &T>::new(&self.cursor.items, self.numbers);
                 from_fn(move || runs.next().map(|run| unsafe { &*run }))
             }
 
