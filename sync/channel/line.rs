@@ -59,12 +59,13 @@
 //!   then comes for the lock.
 //! * A waiter in the line is granted a permit at once. It need not serve the line when it comes.
 //!
-//! A sender that finds a receiver in the seat and no value in the ring **hands its value over**: it
-//! takes the node out, moves the value into the receiver's cell, and answers [`MOVED`]. The value
-//! counts as received, even if the receiver is cancelled before it runs. It passes no value whose
-//! send had returned before this send began: such a value is counted in the tail that this sender
-//! reads, and has been taken if the head has come as far. If another value is put in after that,
-//! its send overlaps with this one, so their order is free. Two senders cannot both take the node.
+//! A sender that finds a receiver in the seat **hands its value over**: it takes the node out, and
+//! if the ring is open and empty and no sender waits, it moves the value into the receiver's cell
+//! and answers [`MOVED`]. The value counts as received, even if the receiver is cancelled before it
+//! runs. While the sender looks, the receiver is in its hands, so it cannot be told of the end
+//! before. The value passes none whose send had returned before this send began: such a value is
+//! counted in the tail that this sender reads, and has been taken if the head has come as far. If
+//! another value is put in after that, its send overlaps with this one, so their order is free.
 //!
 //! A waiter that was called from the seat tries to put or take a value like any caller. It counts
 //! as one that has left: what was freed for it stays free until somebody takes it, and whoever

@@ -434,3 +434,39 @@ fn loom_the_last_of_two_senders_closes_the_channel() {
         assert!(receiver.is_closed());
     });
 }
+
+/// Like `Receiver::recv`: after an attempt in vain it waits at once, without asking why.
+fn receive_at_once(task: Stage<Task>, channel: Model) -> Option<usize> {
+    task.introduce();
+    if let Ok(value) = channel.try_take() {
+        return Some(value);
+    }
+    let source = InLine::<_, Receivers>::new(&**channel);
+    let node = pin!(WaitNode::new(0, Location::caller()));
+    let mut value = None;
+    let cell: *mut Option<usize> = &raw mut value;
+    node.cell.set(cell.cast());
+    loop {
+        let answer = enter_node(task, &source, node.as_ref(), true, None)?;
+        // SAFETY: the node is in no list and no seat, so that this call alone uses the cell.
+        let cell = unsafe { &mut *cell };
+        match channel.move_after::<Receivers>(answer, cell) {
+            Ok(()) => return cell.take(),
+            Err(Refused::Closed) => return None,
+            _ => {}
+        }
+    }
+}
+
+/// A sender finds a receiver in the seat, which is then told of the end, and sits down once more.
+#[test]
+fn loom_after_the_end_no_value_is_handed_over() {
+    explore_with(3, (alone as Make, 1), |channel, [task]| {
+        let sends = spawn(move || channel.try_put(&mut Some(7)).is_ok());
+        let closes = spawn(move || channel.close());
+        let got = [(); 2].map(|()| receive_at_once(task, channel));
+        closes.join().unwrap();
+        sends.join().unwrap();
+        assert_ne!(got, [None, Some(7)], "a value was received after the end");
+    });
+}

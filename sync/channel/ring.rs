@@ -353,17 +353,27 @@ impl<T> Ring<T> {
             })
     }
 
-    /// Gives a value to the receiver in the seat, if there is no other value that comes before it.
-    /// Empties `value` and returns `true` on success.
+    /// Gives a value to the receiver in the seat, if no other value comes before it and no sender
+    /// waits. Otherwise calls the receiver. Empties `value` and returns `true` on success.
     #[cold]
     #[inline(never)]
     pub(super) fn hand_over(&self, node: *const WaitNode, value: &mut Option<T>) -> bool {
+        if !self.head.waiters.take(node) {
+            return false;
+        }
+        // Not before the receiver is taken: it might be told of the end meanwhile, and sit down
+        // again.
         let tail = load_in_total_order(&*self.tail.word);
         // MUTANT(ring.hand_over.closed): with true
         let may_put = tail & (CLOSED | STRICT) == 0;
         // MUTANT(ring.hand_over.empty): with true
         let is_next = distance(load_in_total_order(&*self.head.word), tail) <= 0;
-        if !may_put || !is_next || !self.head.waiters.take(node) {
+        // What is handed over moves no position, so it would pass them for ever.
+        // MUTANT(ring.hand_over.passes): with false
+        let passes = self.tail.waiters.read().waits();
+        let hands_over = may_put && is_next && !passes;
+        if !hands_over {
+            self.call::<Receivers>(node).deliver();
             return false;
         }
         // SAFETY: this call has taken the node out of its seat, so its waiter stays until the wake
@@ -380,14 +390,17 @@ impl<T> Ring<T> {
     pub(super) fn call_seated<S: Side>(&self) -> Option<Wake> {
         let waiters = self.seat::<S>();
         let node = waiters.read().seated()?;
-        waiters.take(node).then(|| {
-            let (mine, other) = self.ends::<S>();
-            // With a flag, as 0 means that nobody is on the way.
-            let since = other.word.load(Ordering::Relaxed) | STRICT;
-            mine.called_since.store(since, Ordering::Relaxed);
-            // SAFETY: this call has taken the node out of its seat.
-            unsafe { WaitNode::grant_seated(node, CALL_FROM_SEAT) }
-        })
+        waiters.take(node).then(|| self.call::<S>(node))
+    }
+
+    /// Calls a waiter that the caller has taken out of the seat of the side.
+    fn call<S: Side>(&self, node: *const WaitNode) -> Wake {
+        let (mine, other) = self.ends::<S>();
+        // With a flag, as 0 means that nobody is on the way.
+        let since = other.word.load(Ordering::Relaxed) | STRICT;
+        mine.called_since.store(since, Ordering::Relaxed);
+        // SAFETY: the caller has taken the node out of its seat.
+        unsafe { WaitNode::grant_seated(node, CALL_FROM_SEAT) }
     }
 
     /// Notes that a waiter which was called from the seat has come, or never will.

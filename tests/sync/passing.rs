@@ -300,3 +300,26 @@ fn overlapping_readers_do_not_pass_a_writer_for_long() {
         });
     });
 }
+
+/// A called sender does not come. Values are handed to a receiver past the sender behind it.
+#[test]
+fn a_sender_behind_a_called_one_is_passed_a_bounded_number_of_times() {
+    in_task_with(&[1], |_| {
+        let (to, from) = bounded(1);
+        let from = Arc::new(from);
+        to.send(0).unwrap();
+        let [mut first, mut second] = [1, 2].map(|value| Box::pin(to.send_async(value)));
+        assert!(poll_once(first.as_mut()).is_pending() && poll_once(second.as_mut()).is_pending());
+        from.try_recv().unwrap(); // calls `first`, which is not polled
+        let receiver = spawn_local(own(&from, |from| while from.recv() != Ok(9) {}));
+        let is_passed = |_: &i32| {
+            give_way_until(|| to.try_send(3).is_ok());
+            cygnet::yield_now().unwrap();
+            poll_once(second.as_mut()).is_pending()
+        };
+        assert!((0..50_000).take_while(is_passed).count() < 50_000, "it is passed for ever");
+        drop((first, second));
+        to.send(9).unwrap();
+        receiver.join().unwrap();
+    });
+}
