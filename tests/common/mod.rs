@@ -29,8 +29,8 @@ pub(crate) use foreign::{
 pub(crate) use random::{Random, orders};
 pub(crate) use shared::{Count, Flag};
 pub(crate) use waiters::{
-    LONG, MOMENT, begun, block_on, own, parked, parking, poll_once, queued, sleeper, until_waiting,
-    waiting, waits,
+    LONG, MOMENT, begun, begun_by, block_on, own, parked, parking, poll_once, queued, sleeper,
+    until_waiting, waiting, waits,
 };
 
 #[cfg(feature = "sim")]

@@ -103,8 +103,14 @@ pub(crate) fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
 /// Polls a future for the first time. It must not be ready.
 #[track_caller]
 pub(crate) fn begun<F: Future>(future: F) -> Pin<Box<F>> {
+    begun_by(future, Waker::noop())
+}
+
+/// As `begun`, with this waker.
+#[track_caller]
+pub(crate) fn begun_by<F: Future>(future: F, waker: &Waker) -> Pin<Box<F>> {
     let mut future = Box::pin(future);
-    assert!(poll_once(future.as_mut()).is_pending());
+    assert!(future.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
     future
 }
 

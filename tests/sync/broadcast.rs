@@ -134,8 +134,7 @@ fn a_waiter_that_is_cancelled_does_not_hold_up_the_values_of_others() {
 #[test]
 fn a_future_whose_value_is_driven_out_before_its_next_poll_is_told_so() {
     let (to, mut from) = broadcast(2);
-    let mut called = Box::pin(from.recv_async());
-    assert!(poll_once(called.as_mut()).is_pending());
+    let called = begun(from.recv_async());
     (2..5).for_each(|i| assert_eq!(to.send(i), Ok(1)));
     assert_eq!(poll_once(called), Poll::Ready(Err(WaitError::Lagged(1))));
 }

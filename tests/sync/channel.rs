@@ -105,9 +105,8 @@ fn a_grant_of_a_cancelled_waiter_goes_back_to_the_channel() {
 fn a_place_that_a_receiver_makes_for_a_future_is_taken_by_no_other_sender() {
     in_task_with(&[1], |_| {
         let ((to, from), granted) = (bounded(0), Flag::new());
-        let mut sends = pin!(to.send_async(1));
         let waker = calling(move || granted.set());
-        assert!(poll_by(sends.as_mut(), &waker).is_pending());
+        let mut sends = begun_by(to.send_async(1), &waker);
         let receiver = spawn(move || from.recv());
         granted.wait();
         assert_eq!(to.try_send(2), Err(TrySendError::Full(2)));

@@ -67,9 +67,7 @@ fn closing_ends_all_waits_and_a_set_event_stays_set() {
 #[test]
 fn a_future_is_woken_by_the_waker_of_its_last_poll() {
     let event = Event::new();
-    let mut cx = Context::from_waker(Waker::noop());
-    let mut waits = Box::pin(event.wait_async());
-    assert!(waits.as_mut().poll(&mut cx).is_pending());
+    let waits = begun(event.wait_async());
     thread::scope(|s| {
         let waits = s.spawn(|| block_on(waits));
         // Nothing shows from here whether the other thread has polled it yet.
@@ -77,11 +75,10 @@ fn a_future_is_woken_by_the_waker_of_its_last_poll() {
         assert_eq!(waits.join().unwrap(), Ok(()));
     });
     event.reset();
-    let mut set = Box::pin(event.wait_async());
-    assert!(set.as_mut().poll(&mut cx).is_pending());
+    let set = begun(event.wait_async());
     event.set();
     event.reset();
-    assert_eq!(set.as_mut().poll(&mut cx), Poll::Ready(Ok(())), "its set is not lost by the reset");
+    assert_eq!(poll_once(set), Poll::Ready(Ok(())), "its set is not lost by the reset");
 }
 
 #[test]

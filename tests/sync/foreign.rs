@@ -21,14 +21,13 @@ fn a_waker_called_by_a_condvar_in_a_task_may_notify_but_opens_no_scope() {
             |pair: Arc<(Mutex<()>, Condvar)>| pair.1.wait(&mut pair.0.lock().unwrap()).is_ok();
         let task = rt.spawn(own(&pair, waits));
         until_waiting(&pair.0, 1);
-        let mut next = Box::pin(pair.0.lock_async());
         let waker = calling_once(own(&(Arc::clone(&pair), Arc::clone(&said)), |(pair, said)| {
             // On the stack of the task that is about to wait for this notification.
             pair.1.notify_one();
             // A scope would wait for its children in the middle of the task's own wait.
             *said.lock().unwrap() = Some(panic_of(|| scope(|_| ())));
         }));
-        assert!(poll_by(&mut next, &waker).is_pending());
+        let next = begun_by(pair.0.lock_async(), &waker);
         drop(guard);
         eventually("it is called", || said.lock().unwrap().is_some());
         let said = said.lock().unwrap().take().unwrap();
@@ -51,7 +50,6 @@ fn a_waker_called_by_a_condvar_on_a_thread_has_its_own_waits() {
         thread::scope(|s| {
             let waits = s.spawn(|| pair.1.wait(&mut pair.0.lock().unwrap()).is_ok());
             until_waiting(&pair.0, 1);
-            let mut next = Box::pin(pair.0.lock_async());
             let waker = calling_once(own(
                 &(Arc::clone(&pair), Arc::clone(&other)),
                 move |(pair, other)| {
@@ -59,7 +57,7 @@ fn a_waker_called_by_a_condvar_on_a_thread_has_its_own_waits() {
                     tell.send(other.lock_timeout(Duration::from_millis(5)).err()).unwrap();
                 },
             ));
-            assert!(poll_by(&mut next, &waker).is_pending());
+            let next = begun_by(pair.0.lock_async(), &waker);
             drop(guard);
             assert_eq!(told.recv().unwrap(), Some(WaitError::TimedOut), "it is locked");
             drop(next);
@@ -76,13 +74,12 @@ fn a_waker_called_by_an_entering_receiver_has_its_own_waits() {
         let other = Arc::new(Mutex::new(()));
         let _held = held(&other);
         let (tell, told) = mpsc::channel();
-        let mut sends = Box::pin(to.send_async(1));
         let waker = calling_once(own(&(to.clone(), Arc::clone(&other)), move |(to, other)| {
             // The close ends the very wait that is about to begin.
             to.close();
             tell.send(other.lock_timeout(Duration::from_millis(5)).err()).unwrap();
         }));
-        assert!(poll_by(&mut sends, &waker).is_pending());
+        let mut sends = begun_by(to.send_async(1), &waker);
         thread::scope(|s| {
             let receives = s.spawn(|| from.recv());
             assert_eq!(told.recv().unwrap(), Some(WaitError::TimedOut), "it is locked");
@@ -99,14 +96,13 @@ const BATCH: usize = 64;
 #[test]
 fn a_set_in_progress_is_not_turned_into_a_close() {
     let event = Arc::new(Event::new());
-    let mut waits: Vec<_> = (0..2 * BATCH).map(|_| Box::pin(event.wait_async())).collect();
     let mine = Arc::clone(&event);
     let waker = calling_once(move || {
         assert!(mine.reset());
         mine.close();
     });
-    assert!(poll_by(&mut waits[0], &waker).is_pending());
-    waits.iter_mut().skip(1).for_each(|wait| assert!(poll_once(wait.as_mut()).is_pending()));
+    let mut waits = vec![begun_by(event.wait_async(), &waker)];
+    waits.extend((1..2 * BATCH).map(|_| begun(event.wait_async())));
     event.set();
     for wait in &mut waits {
         assert_eq!(poll_once(wait.as_mut()), Poll::Ready(Ok(())));
@@ -118,11 +114,7 @@ fn a_set_in_progress_is_not_turned_into_a_close() {
 fn a_notification_goes_past_the_waiters_that_are_being_notified() {
     struct Both(Mutex<()>, Condvar);
     static BOTH: Both = Both(Mutex::new(()), Condvar::new());
-    let wait = |waker: &Waker| {
-        let mut waits = Box::pin(BOTH.1.wait_async(held(&BOTH.0)));
-        assert!(poll_by(&mut waits, waker).is_pending());
-        waits
-    };
+    let wait = |waker: &Waker| begun_by(BOTH.1.wait_async(held(&BOTH.0)), waker);
     let late = Arc::new(common::Mutex::new(None));
     let waker = calling_once(own(&late, move |late| {
         // This waiter comes last, and is the only one that is not notified yet.
@@ -142,20 +134,18 @@ fn a_notification_goes_past_the_waiters_that_are_being_notified() {
 fn wakers_may_use_the_channel_that_calls_them() {
     within(|| {
         let (to, mut from) = watch(0);
-        let mut waits = Box::pin(from.changed_async());
         let waker = calling_once(own(&to, |to| {
             assert_eq!((to.get(), to.receivers()), (1, 1));
             to.send(2);
         }));
-        assert!(poll_by(&mut waits, &waker).is_pending());
+        let mut waits = begun_by(from.changed_async(), &waker);
         to.send(1);
         assert_eq!(poll_once(waits.as_mut()), Poll::Ready(Ok(Arc::new(2))));
 
         let (to, mut from) = broadcast(1);
         let mut other = to.subscribe();
-        let mut waits = Box::pin(from.recv_async());
         let waker = calling_once(own(&to, |to| assert_eq!(to.send(2), Ok(2))));
-        assert!(poll_by(&mut waits, &waker).is_pending());
+        let mut waits = begun_by(from.recv_async(), &waker);
         assert_eq!(to.send(1), Ok(2));
         assert!(
             matches!(poll_once(waits.as_mut()), Poll::Ready(Err(_))),
@@ -165,9 +155,8 @@ fn wakers_may_use_the_channel_that_calls_them() {
 
         let (to, mut from) = oneshot();
         let to = Arc::new(to);
-        let mut waits = Box::pin(to.closed_async());
         let waker = calling_once(own(&to, |to| assert!(to.is_closed() && waiting(&to) == 0)));
-        assert!(poll_by(&mut waits, &waker).is_pending());
+        let mut waits = begun_by(to.closed_async(), &waker);
         from.close();
         assert!(poll_once(waits.as_mut()).is_ready());
         drop(waits);

@@ -130,8 +130,7 @@ fn a_called_waiter_that_does_not_run_delays_the_others_only_briefly<L: Lock>() {
     with(&[2], |rt| {
         let (lock, been) = (Arc::new(L::new()), Count::new());
         let held = lock.try_lock().unwrap();
-        let mut sleepy = lock.lock_async();
-        assert!(poll_once(sleepy.as_mut()).is_pending());
+        let mut sleepy = begun(lock.lock_async());
         let waits = rt.spawn(visit(&lock, been));
         until_waiting(&lock, 2);
         drop(held);
@@ -229,8 +228,7 @@ fn a_caller_that_must_not_suspend_passes_a_called_waiter<L: Lock>() {
 #[test]
 fn permits_are_handed_over_where_no_more_waiters_can_be_called() {
     let semaphore = Semaphore::new(0);
-    let mut waits: Vec<_> = (0..40).map(|_| Box::pin(semaphore.acquire_async(1))).collect();
-    assert!(waits.iter_mut().all(|wait| poll_once(wait.as_mut()).is_pending()));
+    let waits: Vec<_> = (0..40).map(|_| begun(semaphore.acquire_async(1))).collect();
     semaphore.add_permits(20);
     assert_eq!(waiting(&semaphore), 20, "there are permits for as many");
     semaphore.add_permits(30);
@@ -243,8 +241,7 @@ fn permits_are_handed_over_where_no_more_waiters_can_be_called() {
 fn readers_are_let_in_where_no_more_waiters_can_be_called() {
     let lock = RwLock::new(());
     let writes = lock.try_write().unwrap();
-    let mut waits: Vec<_> = (0..40).map(|_| Box::pin(lock.read_async())).collect();
-    assert!(waits.iter_mut().all(|wait| poll_once(wait.as_mut()).is_pending()));
+    let waits: Vec<_> = (0..40).map(|_| begun(lock.read_async())).collect();
     drop(writes);
     assert_eq!(waiting(&lock), 0, "no writer is inside");
     assert!(waits.into_iter().rev().all(|wait| poll_once(wait).is_ready()));
@@ -308,8 +305,7 @@ fn a_sender_behind_a_called_one_is_passed_a_bounded_number_of_times() {
         let (to, from) = bounded(1);
         let from = Arc::new(from);
         to.send(0).unwrap();
-        let [mut first, mut second] = [1, 2].map(|value| Box::pin(to.send_async(value)));
-        assert!(poll_once(first.as_mut()).is_pending() && poll_once(second.as_mut()).is_pending());
+        let [first, mut second] = [1, 2].map(|value| begun(to.send_async(value)));
         from.try_recv().unwrap(); // calls `first`, which is not polled
         let receiver = spawn_local(own(&from, |from| while from.recv() != Ok(9) {}));
         let is_passed = |_: &i32| {

@@ -122,10 +122,7 @@ fn a_number_handed_over_before_the_end_counts_as_an_open_claim() {
     for end in ENDS {
         let (read, ring) = ring::<u8>(2);
         ring.claim_exactly(2).unwrap().publish();
-        let mut handed = Box::pin(ring.claim_async(1));
-        let mut waits = Box::pin(ring.claim_async(2));
-        assert!(poll_once(handed.as_mut()).is_pending());
-        assert!(poll_once(waits.as_mut()).is_pending());
+        let (handed, waits) = (begun(ring.claim_async(1)), begun(ring.claim_async(2)));
         read.publish(0);
         end(&ring);
         assert!(matches!(poll_once(waits), Poll::Ready(Err(WaitError::Closed))));

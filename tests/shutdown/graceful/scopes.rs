@@ -147,11 +147,8 @@ fn a_waker_that_the_end_of_a_scope_calls_is_in_no_scope() {
     in_task(|_| {
         let (tell, told) = channel();
         let waker = calling_once(move || tell.send(panic_of(|| spawn(|| ()).detach())).unwrap());
-        let _interrupted = scope(|s| {
-            let mut future = s.swansong().interrupt(pending::<()>());
-            assert!(poll_by(&mut future, &waker).is_pending());
-            future
-        });
+        let interrupted = |s: &Scope<'_, '_>| s.swansong().interrupt(pending::<()>());
+        let _interrupted = scope(|s| begun_by(interrupted(s), &waker));
         let said = told.try_recv().expect("it is called");
         assert!(said.contains("outside a task"), "{said}");
     });

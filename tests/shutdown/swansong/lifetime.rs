@@ -90,12 +90,11 @@ fn guards_and_interrupts_go_on_while_a_stop_is_stuck_in_a_waker() {
         let (go_on, may_go_on) = mpsc::channel();
         let root = Swansong::new();
         let child = root.child();
-        let mut stuck = root.interrupt(pending::<()>());
         let waker = calling_once(move || {
             reached.send(()).unwrap();
             may_go_on.recv().unwrap();
         });
-        assert!(poll_by(&mut stuck, &waker).is_pending());
+        let _stuck = begun_by(root.interrupt(pending::<()>()), &waker);
         let (mut before, old) = (root.interrupt(pending::<()>()), child.guard());
         thread::scope(|s| {
             s.spawn(|| root.shut_down());

@@ -5,12 +5,6 @@ use crate::common::prelude::*;
 use cygnet::shutdown::ShutdownState::{Complete, Running, ShuttingDown};
 use cygnet::shutdown::Swansong;
 
-/// Polls a future, which has to wait.
-#[track_caller]
-fn wait_by(future: &mut (impl Future + Unpin), waker: &Waker) {
-    assert!(poll_by(future, waker).is_pending());
-}
-
 /// S46.
 #[test]
 fn a_waker_called_by_a_stop_may_make_guards_and_children_and_stop() {
@@ -32,12 +26,11 @@ fn a_waker_called_by_a_stop_may_make_guards_and_children_and_stop() {
                 assert_eq!(now(&mut other), Some(None));
             }
         });
-        let (mut first, mut second) = (root.interrupt(pending::<()>()), root.shutting_down());
-        wait_by(&mut first, &waker);
+        let _first = begun_by(root.interrupt(pending::<()>()), &waker);
         let other = calling_once(own(&root, move |root| {
             drop((root.guard(), root.child(), root.shutting_down()))
         }));
-        wait_by(&mut second, &other);
+        let _second = begun_by(root.shutting_down(), &other);
         let mut completion = root.shut_down();
         assert_eq!((child.state(), root.guard_count()), (ShuttingDown, 3));
         assert!(now(&mut completion).is_none());
@@ -52,7 +45,6 @@ fn a_waker_called_by_the_last_guard_may_make_guards_and_wait() {
     within(|| {
         let root = Swansong::new();
         let child = root.child();
-        let mut completion = completion_of(&root);
         let waker = calling_once({
             let (root, child) = (root.clone(), child.clone());
             move || {
@@ -64,7 +56,7 @@ fn a_waker_called_by_the_last_guard_may_make_guards_and_wait() {
                 drop(root.shut_down());
             }
         });
-        wait_by(&mut completion, &waker);
+        let mut completion = begun_by(completion_of(&root), &waker);
         let guard = child.guard();
         root.shut_down();
         drop(guard);
@@ -82,8 +74,7 @@ fn a_waker_called_by_a_stop_gets_no_guard_below_it() {
             let (below, refused) = (below.clone(), Arc::clone(&refused));
             move || *refused.lock().unwrap() = Some(below.try_guard().is_none())
         });
-        let mut stop = root.shutting_down();
-        wait_by(&mut stop, &waker);
+        let _stop = begun_by(root.shutting_down(), &waker);
         drop(below.try_guard().unwrap());
         root.shut_down();
         assert_eq!(*refused.lock().unwrap(), Some(true));
@@ -107,8 +98,7 @@ fn a_guard_made_while_waiters_are_woken_delays_later_waiters() {
                 *waiting.lock().unwrap() = Some(later);
             }
         });
-        let mut completion = completion_of(&root);
-        wait_by(&mut completion, &waker);
+        let mut completion = begun_by(completion_of(&root), &waker);
         assert!(others.iter_mut().all(|other| other.poll().is_none()));
         drop(first);
         let (guard, mut later) = waiting.lock().unwrap().take().unwrap();
@@ -126,11 +116,11 @@ fn a_waker_called_by_a_stop_may_drop_handles_and_interrupts() {
         let root = Swansong::new();
         let above = root.child();
         let children: Vec<_> = (0..10).map(|_| above.child()).collect();
-        let mut waits: Vec<_> = children.iter().map(|it| it.interrupt(pending::<()>())).collect();
-        waits.iter_mut().for_each(|it| wait_by(it, Waker::noop()));
-        let mut first = above.interrupt(pending::<()>());
+        let begin = |it: &Swansong| begun(it.interrupt(pending::<()>()));
+        let waits: Vec<_> = children.iter().map(begin).collect();
         // The stop would still go through the handles and wake the interrupts.
-        wait_by(&mut first, &calling_once(move || drop((children, waits))));
+        let waker = calling_once(move || drop((children, waits)));
+        let _first = begun_by(above.interrupt(pending::<()>()), &waker);
         above.shut_down().block();
         assert_eq!((above.state(), root.state()), (Complete, Running));
     });
@@ -142,9 +132,9 @@ fn a_waker_may_hold_the_last_handle() {
     within(|| {
         let root = Swansong::new();
         let (child, mut completion) = (root.child(), completion_of(&root));
-        let mut waits = root.interrupt(pending::<()>());
+        let interrupt = root.interrupt(pending::<()>());
         let holds = calling(move || _ = &root);
-        wait_by(&mut waits, &holds);
+        let waits = begun_by(interrupt, &holds);
         drop(holds);
         assert_eq!(child.state(), Running);
         assert!(now(&mut completion).is_none());
