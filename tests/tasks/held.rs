@@ -8,6 +8,11 @@ use std::hint::black_box;
 
 const LARGE: usize = if common::SANITIZED { 8 << 20 } else { 1 << 20 };
 
+/// Opens a scope where nothing may be suspended.
+fn held_scope<'env>(f: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>)) {
+    no_suspend(|| scope(f));
+}
+
 /// Opens a scope when it is dropped, in which a task counts itself.
 fn late(count: Count) -> OnDrop<impl FnMut()> {
     OnDrop(move || scope(|s| drop(s.spawn(|| count.up()))))
@@ -21,12 +26,10 @@ fn a_child_has_the_stack_that_it_asked_for() {
             usize::from(room[LARGE / 8])
         };
         let sum = Count::new();
-        no_suspend(|| {
-            scope(|s| {
-                for _ in 0..3 {
-                    task().stack_size(LARGE).unwrap().spawn_in(s, || sum.add(deep()));
-                }
-            })
+        held_scope(|s| {
+            for _ in 0..3 {
+                task().stack_size(LARGE).unwrap().spawn_in(s, || sum.add(deep()));
+            }
         });
         assert_eq!(sum.get(), 3);
     });
@@ -36,14 +39,12 @@ fn a_child_has_the_stack_that_it_asked_for() {
 fn a_local_child_is_called_whatever_it_needs() {
     in_task(|_| {
         let count = Rc::new(Cell::new(0));
-        no_suspend(|| {
-            scope(|_| {
-                let counts = || own(&count, move |count| count.set(count.get() + 1));
-                for size in [16 << 10, LARGE] {
-                    task().stack_size(size).unwrap().spawn_in(ThisWorker, counts()).detach();
-                }
-                spawn_local(counts()).detach();
-            })
+        held_scope(|_| {
+            let counts = || own(&count, move |count| count.set(count.get() + 1));
+            for size in [16 << 10, LARGE] {
+                task().stack_size(size).unwrap().spawn_in(ThisWorker, counts()).detach();
+            }
+            spawn_local(counts()).detach();
         });
         assert_eq!(count.get(), 3);
     });
@@ -55,13 +56,11 @@ fn a_child_on_a_stack_of_its_own_may_panic_and_hold_again() {
         let counted = Count::new();
         let error = rt
             .try_block_on(|| {
-                no_suspend(|| {
-                    scope(|s| {
-                        task().stack_size(LARGE).unwrap().spawn_in(s, || {
-                            let _late = late(counted);
-                            resume_unwind(Box::new("the child"));
-                        });
-                    })
+                held_scope(|s| {
+                    task().stack_size(LARGE).unwrap().spawn_in(s, || {
+                        let _late = late(counted);
+                        resume_unwind(Box::new("the child"));
+                    });
                 })
             })
             .unwrap_err();
@@ -75,12 +74,10 @@ fn workers_that_are_all_held_end_for_all_that_their_children_need_stacks() {
     within_each([2, 3, 8], |workers| {
         let (rt, barrier) = (runtime(workers), Barrier::new(workers));
         let held = || {
-            no_suspend(|| {
-                scope(|s| {
-                    barrier.wait();
-                    task().stack_size(LARGE).unwrap().spawn_in(s, || ());
-                    barrier.wait();
-                })
+            held_scope(|s| {
+                barrier.wait();
+                task().stack_size(LARGE).unwrap().spawn_in(s, || ());
+                barrier.wait();
             })
         };
         rt.block_on(|| scope(|s| (0..workers).for_each(|_| drop(s.spawn(held)))));
@@ -93,12 +90,10 @@ fn workers_that_are_all_held_in_bare_coroutines_end() {
         let (rt, barrier) = (runtime(workers), Barrier::new(workers));
         let held = || {
             let body = |_: &_, ()| {
-                no_suspend(|| {
-                    scope(|s| {
-                        barrier.wait();
-                        s.spawn(|| ());
-                        barrier.wait();
-                    })
+                held_scope(|s| {
+                    barrier.wait();
+                    s.spawn(|| ());
+                    barrier.wait();
                 })
             };
             Coroutine::<(), (), ()>::scoped(body, |coroutine| {
@@ -143,7 +138,7 @@ fn tasks_that_held_workers_give_away_are_found_by_their_waiters() {
             spin(200);
             counted.up();
         };
-        let inner = || no_suspend(|| scope(|s| (0..40).for_each(|_| drop(s.spawn(leaf)))));
+        let inner = || no_suspend(|| crowd(40, |_| leaf()));
         let outer = || {
             barrier.wait();
             no_suspend(|| crowd(200, |i| if i % 50 == 0 { inner() } else { spin(2_000) }));
