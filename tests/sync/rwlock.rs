@@ -4,24 +4,19 @@ use crate::common::prelude::*;
 use cygnet::sync::{RwLock, RwLockWriteGuard};
 use std::sync::atomic::AtomicIsize;
 
-type Seen = Arc<Mutex<Vec<(usize, bool)>>>;
+/// A lock, and the number of each caller that has entered, and whether it wrote.
+type Entered = (RwLock<usize>, Mutex<Vec<(usize, bool)>>);
 
 /// Spawns a task that enters when it can, and says so. It is in the queue when this returns.
-fn comes(
-    rt: &Runtime,
-    lock: &Arc<RwLock<usize>>,
-    number: usize,
-    writes: bool,
-    seen: &Seen,
-) -> Task<bool> {
-    let body = own(&(Arc::clone(lock), Arc::clone(seen)), move |(lock, seen)| {
-        let say = || seen.lock().unwrap().push((number, writes));
+fn comes(rt: &Runtime, to: &Arc<Entered>, number: usize, writes: bool) -> Task<bool> {
+    let body = own(to, move |to| {
+        let say = || to.1.lock().unwrap().push((number, writes));
         match writes {
-            true => lock.write().map(|mut value| (*value += 1, say()).1).is_ok(),
-            false => lock.read().map(|_| say()).is_ok(),
+            true => to.0.write().map(|mut value| (*value += 1, say()).1).is_ok(),
+            false => to.0.read().map(|_| say()).is_ok(),
         }
     });
-    queued(rt, lock, body)
+    queued(rt, &to.0, body)
 }
 
 #[test]
@@ -49,12 +44,12 @@ fn many_read_and_one_writes() {
 #[test]
 fn waiters_enter_in_order_and_adjacent_readers_enter_together() {
     with_each(|rt| {
-        let lock = Arc::new(RwLock::new(0));
-        let seen = Seen::default();
+        let entered = Arc::<Entered>::default();
+        let (lock, seen) = &*entered;
         let held = lock.write().unwrap();
         let kinds = [false, false, true, false, true, true, false];
         let kinds = kinds.into_iter().enumerate();
-        let tasks = kinds.clone().map(|(i, writes)| comes(rt, &lock, i, writes, &seen));
+        let tasks = kinds.clone().map(|(i, writes)| comes(rt, &entered, i, writes));
         let tasks: Vec<_> = tasks.collect();
         drop(held);
         tasks.into_iter().for_each(|task| assert!(task.join().unwrap()));
@@ -69,14 +64,14 @@ fn waiters_enter_in_order_and_adjacent_readers_enter_together() {
 #[test]
 fn readers_pass_a_waiting_writer_briefly_and_never_wait_for_one_that_left() {
     with_each(|rt| {
-        let lock = Arc::new(RwLock::new(0));
-        let seen = Seen::default();
+        let entered = Arc::<Entered>::default();
+        let lock = &entered.0;
         let reads = lock.read().unwrap();
-        let writer = comes(rt, &lock, 0, true, &seen);
+        let writer = comes(rt, &entered, 0, true);
         // None if the writer has waited for long already: each look at the queue is a pass, too.
         let passes = (0..10_000).take_while(|_| lock.try_read().is_some()).count();
         assert!(passes < 10_000, "the writer is passed for ever");
-        let reader = comes(rt, &lock, 1, false, &seen);
+        let reader = comes(rt, &entered, 1, false);
         writer.cancel("enough");
         assert!(!writer.join().unwrap());
         // With a reader still inside.
@@ -90,16 +85,16 @@ fn readers_pass_a_waiting_writer_briefly_and_never_wait_for_one_that_left() {
 #[test]
 fn a_downgraded_writer_lets_readers_in_and_no_writer() {
     with_each(|rt| {
-        let lock = Arc::new(RwLock::new(0));
-        let seen = Seen::default();
+        let entered = Arc::<Entered>::default();
+        let lock = &entered.0;
         let mut writes = lock.write().unwrap();
         *writes = 10;
-        let reader = comes(rt, &lock, 0, false, &seen);
-        let writer = comes(rt, &lock, 1, true, &seen);
+        let reader = comes(rt, &entered, 0, false);
+        let writer = comes(rt, &entered, 1, true);
         let reads = RwLockWriteGuard::downgrade(writes);
         assert!(reader.join().unwrap());
         assert_eq!(*reads, 10);
-        assert_eq!(waiting(&lock), 1);
+        assert_eq!(waiting(lock), 1);
         drop(reads);
         assert!(writer.join().unwrap());
         assert_eq!(*lock.read().unwrap(), 11);
