@@ -35,6 +35,13 @@ fn each(workers: &[usize], check: impl Fn(&Runtime, &Kind) + Sync) {
     }
 }
 
+/// Checks each row without a runtime, or with one of its own.
+fn each_alone(check: impl Fn(&Kind) + Sync) {
+    for kind in &KINDS {
+        within(|| named(kind, || check(kind)));
+    }
+}
+
 fn named(kind: &Kind, check: impl FnOnce()) {
     let _says = OnDrop(|| {
         if std::thread::panicking() {
@@ -82,22 +89,18 @@ fn tasks_threads_and_futures_wait_and_are_woken() {
 
 #[test]
 fn threads_wait_without_any_runtime() {
-    for kind in &KINDS {
-        within(|| {
-            named(kind, || {
-                let primitive = kind.make();
-                let held = primitive.hold();
-                let mut waiter = Arc::clone(&primitive).waiter();
-                assert_eq!(waiter.wait(Some(MOMENT)), Err(WaitError::TimedOut));
-                thread::scope(|s| {
-                    let other = s.spawn(|| waiter.wait(Some(LONG)));
-                    until_waiting(&*primitive, 1);
-                    drop(held);
-                    assert_eq!(other.join().unwrap(), Ok(()));
-                });
-            });
+    each_alone(|kind| {
+        let primitive = kind.make();
+        let held = primitive.hold();
+        let mut waiter = Arc::clone(&primitive).waiter();
+        assert_eq!(waiter.wait(Some(MOMENT)), Err(WaitError::TimedOut));
+        thread::scope(|s| {
+            let other = s.spawn(|| waiter.wait(Some(LONG)));
+            until_waiting(&*primitive, 1);
+            drop(held);
+            assert_eq!(other.join().unwrap(), Ok(()));
         });
-    }
+    });
 }
 
 #[test]
@@ -228,41 +231,38 @@ fn a_cancelled_task_is_turned_away_even_if_it_need_not_wait() {
 
 #[test]
 fn a_future_that_is_dropped_in_any_state_leaves_nothing() {
-    for kind in &KINDS {
-        let check = || {
-            let primitive = kind.make();
-            let held = primitive.hold();
-            let waiter = || Arc::clone(&primitive).waiter();
-            let mut first = waiter();
-            drop(first.wait_async());
-            {
-                let mut waits = first.wait_async();
-                (0..2).for_each(|_| assert!(poll_once(waits.as_mut()).is_pending()));
-                assert_eq!(waiting(&*primitive), 1);
-                assert!(format!("{primitive:?}").contains("kinds.rs:"), "{primitive:?}");
-            }
-            assert_eq!(waiting(&*primitive), 0);
-            let mut second = (!kind.is(Alone)).then(waiter);
-            let mut woken = first.wait_async();
-            let mut next = second.as_mut().map(|second| second.wait_async());
-            let is_pending = |wait: Option<&mut Soon<'_>>| {
-                wait.is_none_or(|wait| poll_once(wait.as_mut()).is_pending())
-            };
-            assert!(is_pending(Some(&mut woken)) && is_pending(next.as_mut()));
-            drop(held);
-            assert!(kind.is(ForAll) || is_pending(next.as_mut()), "the first is woken");
-            drop(woken);
-            if kind.is(Lasting) || next.is_some() {
-                let mut next = next.unwrap_or_else(|| first.wait_async());
-                assert_eq!(poll_once(next.as_mut()), Poll::Ready(Ok(())));
-                let again = panic_of(|| poll_once(next.as_mut()));
-                let expected = ["polled after its end", "resumed after completion"];
-                assert!(expected.iter().any(|said| again.contains(said)), "{again}");
-            }
-            assert_eq!(waiting(&*primitive), 0);
+    each_alone(|kind| {
+        let primitive = kind.make();
+        let held = primitive.hold();
+        let waiter = || Arc::clone(&primitive).waiter();
+        let mut first = waiter();
+        drop(first.wait_async());
+        {
+            let mut waits = first.wait_async();
+            (0..2).for_each(|_| assert!(poll_once(waits.as_mut()).is_pending()));
+            assert_eq!(waiting(&*primitive), 1);
+            assert!(format!("{primitive:?}").contains("kinds.rs:"), "{primitive:?}");
+        }
+        assert_eq!(waiting(&*primitive), 0);
+        let mut second = (!kind.is(Alone)).then(waiter);
+        let mut woken = first.wait_async();
+        let mut next = second.as_mut().map(|second| second.wait_async());
+        let is_pending = |wait: Option<&mut Soon<'_>>| {
+            wait.is_none_or(|wait| poll_once(wait.as_mut()).is_pending())
         };
-        within(|| named(kind, check));
-    }
+        assert!(is_pending(Some(&mut woken)) && is_pending(next.as_mut()));
+        drop(held);
+        assert!(kind.is(ForAll) || is_pending(next.as_mut()), "the first is woken");
+        drop(woken);
+        if kind.is(Lasting) || next.is_some() {
+            let mut next = next.unwrap_or_else(|| first.wait_async());
+            assert_eq!(poll_once(next.as_mut()), Poll::Ready(Ok(())));
+            let again = panic_of(|| poll_once(next.as_mut()));
+            let expected = ["polled after its end", "resumed after completion"];
+            assert!(expected.iter().any(|said| again.contains(said)), "{again}");
+        }
+        assert_eq!(waiting(&*primitive), 0);
+    });
 }
 
 /// A forgotten future keeps its place. It takes nothing from others where a wake reaches all
@@ -317,27 +317,24 @@ fn where_nothing_may_wait_a_caller_gets_only_what_is_there() {
 
 #[test]
 fn the_end_of_a_runtime_ends_the_waits_of_its_tasks_alone() {
-    for kind in &KINDS {
-        let check = || {
-            let rt = runtime(2);
-            let primitive = kind.make();
-            let held = primitive.hold();
-            let waiter = || Arc::clone(&primitive).waiter();
-            let task = queued(&rt, &*primitive, waits(waiter(), None));
-            let other = (!kind.is(Alone)).then(|| thread::spawn(waits(waiter(), None)));
-            until_waiting(&*primitive, kind.at_most(2));
-            drop(rt);
-            let (mut waiter, answer) = task.join().unwrap();
-            assert!(is_cancelled(&answer), "{answer:?}");
-            until_waiting(&*primitive, kind.at_most(2) - 1);
-            drop(held);
-            other.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap().1, Ok(())));
-            if kind.is(Lasting) {
-                assert_eq!(waiter.wait(None), Ok(()), "it is still there");
-            }
-        };
-        within(|| named(kind, check));
-    }
+    each_alone(|kind| {
+        let rt = runtime(2);
+        let primitive = kind.make();
+        let held = primitive.hold();
+        let waiter = || Arc::clone(&primitive).waiter();
+        let task = queued(&rt, &*primitive, waits(waiter(), None));
+        let other = (!kind.is(Alone)).then(|| thread::spawn(waits(waiter(), None)));
+        until_waiting(&*primitive, kind.at_most(2));
+        drop(rt);
+        let (mut waiter, answer) = task.join().unwrap();
+        assert!(is_cancelled(&answer), "{answer:?}");
+        until_waiting(&*primitive, kind.at_most(2) - 1);
+        drop(held);
+        other.into_iter().for_each(|thread| assert_eq!(thread.join().unwrap().1, Ok(())));
+        if kind.is(Lasting) {
+            assert_eq!(waiter.wait(None), Ok(()), "it is still there");
+        }
+    });
 }
 
 /// Each wait ends in one way, and a waiter that was refused is served later.
