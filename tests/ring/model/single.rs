@@ -31,36 +31,45 @@ impl Plain {
     }
 }
 
+/// The sequencer, what reads it, and the model.
+struct World<S: Wrapping> {
+    ring: SingleProducerSequencer<S>,
+    read: SequenceBarrierGroup<S>,
+    readers: Vec<SequenceBarrier<S>>,
+    plain: Plain,
+}
+
 pub(super) fn run<S: Wrapping>(choices: &mut Choices<'_>) {
     let (size, first) = (size(choices), near_an_edge::<S>(choices));
     let readers: Vec<_> = (0..1 + choices.below(2))
         .map(|_| SequenceBarrier::<S>::starting_after(S::of(first - 1)))
         .collect();
     let read = SequenceBarrierGroup::new(readers.iter().cloned());
-    let mut ring = SingleProducerSequencer::new(read.clone(), size);
-    let mut plain = Plain {
+    let ring = SingleProducerSequencer::new(read.clone(), size);
+    let plain = Plain {
         size: size as i128,
         next: first,
         read: vec![first - 1; readers.len()],
         closed: false,
     };
-    compare(&ring, &read, &readers, &plain, choices);
+    let mut world = World { ring, read, readers, plain };
+    world.compare(choices);
     while !choices.is_over() {
         match choices.below(10) {
-            0..=3 => claims(&mut ring, &mut plain, choices),
-            4..=7 => reads(&readers, &mut plain, choices),
-            8 => polls_a_claim(&mut ring, &mut plain, choices),
+            0..=3 => world.claims(choices),
+            4..=7 => world.reads(choices),
+            8 => world.polls_a_claim(choices),
             _ if choices.one_in(8) => {
                 match choices.below(3) {
-                    0 => ring.close(),
-                    1 => readers[0].close(),
-                    _ => readers[0].finish(),
+                    0 => world.ring.close(),
+                    1 => world.readers[0].close(),
+                    _ => world.readers[0].finish(),
                 }
-                plain.closed = true;
+                world.plain.closed = true;
             }
             _ => {}
         }
-        compare(&ring, &read, &readers, &plain, choices);
+        world.compare(choices);
     }
 }
 
@@ -69,22 +78,67 @@ fn count(choices: &mut Choices<'_>) -> usize {
     if choices.one_in(2) { choices.below(130) } else { choices.below(5) }
 }
 
-fn claims<S: Wrapping>(
-    ring: &mut SingleProducerSequencer<S>,
-    plain: &mut Plain,
-    choices: &mut Choices<'_>,
-) {
-    let (asked, room) = (count(choices), plain.room());
-    // A claim that could wait is called only where it need not.
-    let claim = match choices.below(3) {
-        0 if room >= asked.min(ring.size()) => ring.claim_exactly(asked),
-        1 if room > 0 || asked == 0 => ring.claim_up_to(asked),
-        _ => ring.try_claim(asked).ok_or(WaitError::Closed),
-    };
-    let has = !plain.closed && (room > 0 || asked == 0);
-    assert_eq!(claim.is_ok(), has, "asked for {asked}, room for {room}");
-    if let Ok(claim) = claim {
-        goes_on(claim, asked.min(room), plain, choices);
+impl<S: Wrapping> World<S> {
+    fn claims(&mut self, choices: &mut Choices<'_>) {
+        let (asked, room) = (count(choices), self.plain.room());
+        // A claim that could wait is called only where it need not.
+        let claim = match choices.below(3) {
+            0 if room >= asked.min(self.ring.size()) => self.ring.claim_exactly(asked),
+            1 if room > 0 || asked == 0 => self.ring.claim_up_to(asked),
+            _ => self.ring.try_claim(asked).ok_or(WaitError::Closed),
+        };
+        let has = !self.plain.closed && (room > 0 || asked == 0);
+        assert_eq!(claim.is_ok(), has, "asked for {asked}, room for {room}");
+        if let Ok(claim) = claim {
+            goes_on(claim, asked.min(room), &mut self.plain, choices);
+        }
+    }
+
+    fn polls_a_claim(&mut self, choices: &mut Choices<'_>) {
+        let (asked, room) = (count(choices), self.plain.room());
+        match poll_once(self.ring.claim_async(asked)) {
+            Poll::Pending => assert!(asked > 0 && room == 0 && !self.plain.closed),
+            Poll::Ready(Err(error)) => assert!(self.plain.closed && error == WaitError::Closed),
+            Poll::Ready(Ok(claim)) => {
+                assert!(!self.plain.closed && (asked == 0 || room > 0));
+                goes_on(claim, asked.min(room), &mut self.plain, choices);
+            }
+        }
+    }
+
+    /// Moves a reader forward, perhaps past all published numbers, or repeats its last number.
+    fn reads(&mut self, choices: &mut Choices<'_>) {
+        let (reader, plain) = (choices.below(self.readers.len()), &mut self.plain);
+        let has = plain.read[reader];
+        let unread = plain.next - 1 - has;
+        let to = match choices.below(8) {
+            0..=4 => has + choices.below(256) as i128 % (unread.max(0) + 1),
+            5 | 6 => has + unread.max(0),
+            // Not so far ahead that the number would count as an earlier one.
+            _ => (has + choices.below(3) as i128 - 1).min(plain.next - 1 + plain.size / 2),
+        };
+        assert_eq!(self.readers[reader].publish(S::of(to)), to > has);
+        plain.read[reader] = has.max(to);
+    }
+
+    fn compare(&self, choices: &mut Choices<'_>) {
+        let World { ring, read, readers, plain } = self;
+        let last = plain.next - 1;
+        assert_eq!(ring.last_published(), S::of(last));
+        assert_eq!(ring.published().last_published(), S::of(last));
+        assert_eq!(ring.is_closed(), plain.closed);
+        assert_eq!(ring.any_available(), plain.room() > 0 && !plain.closed);
+        assert_eq!(read.last_published(), S::of(plain.last_read()));
+        for (reader, has) in readers.iter().zip(&plain.read) {
+            assert_eq!(reader.last_published(), S::of(*has));
+        }
+        let target = last + choices.below(5) as i128 - 2;
+        let said = poll_once(ring.published().wait_async(S::of(target)));
+        let expected = answer(target, last, plain.closed);
+        assert_eq!(said, expected, "waits for {target}, {last} is published");
+        let target = plain.last_read() + choices.below(5) as i128 - 2;
+        let said = poll_once(read.wait_async(S::of(target)));
+        assert_eq!(said, answer(target, plain.last_read(), plain.closed));
     }
 }
 
@@ -107,63 +161,4 @@ fn goes_on<S: Wrapping>(
         }
         _ => drop(claim),
     }
-}
-
-fn polls_a_claim<S: Wrapping>(
-    ring: &mut SingleProducerSequencer<S>,
-    plain: &mut Plain,
-    choices: &mut Choices<'_>,
-) {
-    let (asked, room) = (count(choices), plain.room());
-    match poll_once(ring.claim_async(asked)) {
-        Poll::Pending => assert!(asked > 0 && room == 0 && !plain.closed),
-        Poll::Ready(Err(error)) => assert!(plain.closed && error == WaitError::Closed),
-        Poll::Ready(Ok(claim)) => {
-            assert!(!plain.closed && (asked == 0 || room > 0));
-            goes_on(claim, asked.min(room), plain, choices);
-        }
-    }
-}
-
-/// Moves a reader forward, perhaps past all published numbers, or repeats its last number.
-fn reads<S: Wrapping>(
-    readers: &[SequenceBarrier<S>],
-    plain: &mut Plain,
-    choices: &mut Choices<'_>,
-) {
-    let reader = choices.below(readers.len());
-    let has = plain.read[reader];
-    let unread = plain.next - 1 - has;
-    let to = match choices.below(8) {
-        0..=4 => has + choices.below(256) as i128 % (unread.max(0) + 1),
-        5 | 6 => has + unread.max(0),
-        // Not so far ahead that the number would count as an earlier one.
-        _ => (has + choices.below(3) as i128 - 1).min(plain.next - 1 + plain.size / 2),
-    };
-    assert_eq!(readers[reader].publish(S::of(to)), to > has);
-    plain.read[reader] = has.max(to);
-}
-
-fn compare<S: Wrapping>(
-    ring: &SingleProducerSequencer<S>,
-    read: &SequenceBarrierGroup<S>,
-    readers: &[SequenceBarrier<S>],
-    plain: &Plain,
-    choices: &mut Choices<'_>,
-) {
-    let last = plain.next - 1;
-    assert_eq!(ring.last_published(), S::of(last));
-    assert_eq!(ring.published().last_published(), S::of(last));
-    assert_eq!(ring.is_closed(), plain.closed);
-    assert_eq!(ring.any_available(), plain.room() > 0 && !plain.closed);
-    assert_eq!(read.last_published(), S::of(plain.last_read()));
-    for (reader, has) in readers.iter().zip(&plain.read) {
-        assert_eq!(reader.last_published(), S::of(*has));
-    }
-    let target = last + choices.below(5) as i128 - 2;
-    let said = poll_once(ring.published().wait_async(S::of(target)));
-    assert_eq!(said, answer(target, last, plain.closed), "waits for {target}, {last} is published");
-    let target = plain.last_read() + choices.below(5) as i128 - 2;
-    let said = poll_once(read.wait_async(S::of(target)));
-    assert_eq!(said, answer(target, plain.last_read(), plain.closed));
 }
