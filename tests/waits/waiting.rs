@@ -48,13 +48,12 @@ fn a_future_that_is_ready_or_becomes_so_gives_its_value() {
     with_each(|rt| {
         assert_eq!(rt.block_on(|| wait(ready(1))), Ok(1));
         let signal = Signal::default();
-        let theirs = signal.clone();
-        let task = rt.spawn(move || {
+        let task = rt.spawn(own(&signal, |theirs| {
             wait(async {
                 theirs.await;
                 2
             })
-        });
+        }));
         signal.eventually_polled();
         signal.give();
         assert_eq!(task.join().unwrap(), Ok(2));
@@ -92,8 +91,7 @@ fn a_future_may_borrow_and_need_not_be_send_and_is_polled_and_dropped_at_home() 
 async fn wait_a_little() {
     for _ in 0..3 {
         let signal = Signal::default();
-        let theirs = signal.clone();
-        common::thread::spawn(move || theirs.give());
+        common::thread::spawn(own(&signal, |theirs| theirs.give()));
         signal.await;
     }
 }
@@ -139,8 +137,7 @@ fn a_cancel_and_the_end_of_the_runtime_end_a_wait_and_drop_its_future_first() {
     });
     with_own_of(&[2], |rt| {
         let signal = Signal::default();
-        let theirs = signal.clone();
-        let task = rt.spawn(move || wait(theirs));
+        let task = rt.spawn(own(&signal, wait));
         signal.eventually_polled();
         drop(rt);
         assert_eq!(*task.join().unwrap().unwrap_err().reason(), Reason::RuntimeShutDown);
@@ -193,11 +190,10 @@ fn wakers_and_unparks_do_not_use_each_other_up() {
         let me = unparker();
         me.unpark();
         let signal = Signal::default();
-        let theirs = signal.clone();
-        let other = spawn(move || {
+        let other = spawn(own(&signal, |theirs| {
             give_way_until(|| theirs.is_polled());
             theirs.give();
-        });
+        }));
         wait(signal.clone()).unwrap();
         other.join().unwrap();
         // The token is still there. A late call of a waker leaves none.
@@ -245,14 +241,13 @@ fn a_wait_inside_a_poll_does_not_swallow_what_wakes_the_outer_one() {
                 return Poll::Ready(polls);
             }
             let waker = cx.waker().clone();
-            let theirs = signal.clone();
-            common::thread::spawn(move || {
-                eventually("the inner one waits", || theirs.is_polled());
+            common::thread::spawn(own(&signal, |theirs| {
+                theirs.eventually_polled();
                 theirs.forget_poll();
                 waker.wake();
                 eventually("the inner one has used that up", || theirs.is_polled());
                 theirs.give();
-            });
+            }));
             wait(signal.clone()).unwrap();
             Poll::Pending
         }))
@@ -300,8 +295,7 @@ fn no_wake_is_lost_and_no_wait_ends_without_one() {
     with(&[1, 2, 8], |rt| {
         for round in 0..scaled_in_debug(3_000) {
             let signal = Signal::default();
-            let theirs = signal.clone();
-            let task = rt.spawn(move || wait(theirs));
+            let task = rt.spawn(own(&signal, wait));
             let gives = rt.spawn(move || signal.give());
             if round % 3 == 0 {
                 task.cancel("races");
