@@ -14,8 +14,7 @@ fn the_end_of_the_runtime_waits_for_calls_that_run_or_borrow_and_drops_the_other
             let (begin, begun) = channel();
             let (give, tasks) = channel::<Task<bool>>();
             let (tell, told) = channel();
-            let given = give.clone();
-            rt.spawn(move || {
+            rt.spawn(own(&give, |given| {
                 let runs = spawn_blocking(move || {
                     begin.send(()).unwrap();
                     gate.recv().unwrap();
@@ -24,7 +23,7 @@ fn the_end_of_the_runtime_waits_for_calls_that_run_or_borrow_and_drops_the_other
                     is_cancelled()
                 });
                 given.send(runs).unwrap();
-            })
+            }))
             .detach();
             begun.recv().unwrap();
             rt.spawn(move || {

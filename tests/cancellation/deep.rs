@@ -22,8 +22,7 @@ fn a_chain_a_million_deep_is_cancelled_completes_and_is_released() {
         let (drops, told) = (Drops::new(), Count::new());
         let (bottom, reached) = channel();
         let before = parks(rt);
-        let theirs = drops.clone();
-        let root = rt.spawn(move || descend(deep, theirs, bottom, told));
+        let root = rt.spawn(own(&drops, move |theirs| descend(deep, theirs, bottom, told)));
         reached.recv().unwrap();
         eventually("the last one waits", || parks(rt) > before);
         assert!(!root.is_finished());

@@ -56,26 +56,24 @@ fn a_hook_is_cleaned_up_by_the_end_of_its_scope_or_task_or_by_its_guard() {
 fn a_cancel_of_a_task_reaches_the_hooks_of_all_its_descendants() {
     with_each(|rt| {
         let calls = Calls::default();
-        let seen = calls.clone();
-        let root = rt.spawn(move || {
+        let root = rt.spawn(own(&calls, |calls| {
             for _ in 0..10 {
-                let calls = calls.clone();
-                spawn(move || {
+                spawn(own(&calls, |calls| {
                     let _own = on_cancel(calls.clone());
                     scope(|_| {
                         let _inner = on_cancel(calls);
                         park().is_err()
                     })
-                })
+                }))
                 .detach();
             }
             let _ = park();
-        });
+        }));
         until_parked(rt, 11);
         root.cancel("enough");
         // A woken task may be calling its own hooks now.
         root.join().unwrap();
-        assert_eq!(seen.get(), (20, 0));
+        assert_eq!(calls.get(), (20, 0));
     });
 }
 
@@ -286,18 +284,16 @@ fn hooks_are_called_after_all_descendants_are_marked() {
             })
             .keep();
             for _ in 0..5 {
-                let give = give.clone();
-                spawn(move || {
+                spawn(own(&give, |give| {
                     scope(|s| {
                         give.send(s.cancel_handle()).unwrap();
-                        let inner = give.clone();
-                        s.spawn(move || {
+                        s.spawn(own(&give, |inner| {
                             inner.send(cancel_handle()).unwrap();
                             let _ = park();
-                        });
+                        }));
                         let _ = park();
                     });
-                })
+                }))
                 .detach();
             }
         });

@@ -80,8 +80,7 @@ fn a_cancel_in_a_section_marks_at_once_and_wakes_only_when_the_section_ends() {
             give.send((cancel_handle(), unparker())).unwrap();
             let waited = ignore_cancellation(|| {
                 for _ in 0..3 {
-                    let tell = tell.clone();
-                    spawn(move || tell.send(parked()).unwrap()).detach();
+                    spawn(own(&tell, |tell| tell.send(parked()).unwrap())).detach();
                 }
                 park()
             });

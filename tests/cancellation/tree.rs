@@ -10,8 +10,7 @@ fn a_cancel_reaches_all_descendants_that_wait() {
     fn grow(levels: usize, tell: Sender<String>) {
         if levels > 0 {
             for _ in 0..3 {
-                let tell = tell.clone();
-                let child = spawn(move || grow(levels - 1, tell));
+                let child = spawn(own(&tell, move |tell| grow(levels - 1, tell)));
                 // A task that joins is cancelled as well.
                 spawn(move || drop(child.join())).detach();
             }

@@ -18,8 +18,7 @@ fn deep_down(levels: usize, drops: &Drops) {
 fn an_unwinding_ends_the_task_and_drops_the_values_of_its_frames() {
     with_each(|rt| {
         let drops = Drops::new();
-        let theirs = drops.clone();
-        let task = rt.spawn(move || deep_down(10, &theirs));
+        let task = rt.spawn(own(&drops, |theirs| deep_down(10, &theirs)));
         until_parked(rt, 1);
         task.cancel("enough");
         let Err(JoinError::Unwound(cancelled)) = task.join() else { panic!("it was not unwound") };

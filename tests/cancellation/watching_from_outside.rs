@@ -8,8 +8,7 @@ use crate::watching::{begun, explicit, why};
 /// task asks for a cancel, and the tasks that are called in place never wait.
 fn compute_below(depth: usize, give: &Sender<CancelHandle>, may_end: Flag) {
     if depth > 0 {
-        let theirs = give.clone();
-        let below = spawn(move || compute_below(depth - 1, &theirs, may_end));
+        let below = spawn(own(give, move |theirs| compute_below(depth - 1, &theirs, may_end)));
         give.send(below.cancel_handle()).unwrap();
         let _ = below.join();
     } else {
@@ -153,13 +152,12 @@ fn all_queries_agree_whenever_the_task_ends() {
                 }
             });
             let Ok(handle) = handles.recv() else { continue };
-            let same = handle.clone();
-            let looks = thread::spawn(move || {
+            let looks = thread::spawn(own(&handle, |same| {
                 let early = same.is_cancelled();
                 let told = why(same.cancelled_async());
                 assert!(!early || told.is_some(), "it was said to be cancelled");
                 told
-            });
+            }));
             let early = random.below(2) == 0;
             let mut watched = early.then(|| begun(handle.cancelled_async()));
             if random.below(3) > 0 {

@@ -159,14 +159,13 @@ fn a_runtime_dropped_while_its_tasks_compute_waits_for_them() {
         let (started, wait) = mpsc::channel();
         let ended = Count::new();
         for _ in 0..2 {
-            let started = started.clone();
-            rt.spawn(move || {
+            rt.spawn(own(&started, move |started| {
                 started.send(()).unwrap();
                 while !is_cancelled() {
                     common::spin_loop();
                 }
                 ended.up();
-            })
+            }))
             .detach();
         }
         wait.iter().take(2).for_each(drop);

@@ -18,11 +18,10 @@ const FORGOTTEN: [(&str, fn()); 8] = [
         let ended = Arc::new(AtomicUsize::new(0));
         runtime(2).block_on(|| {
             for _ in 0..10 {
-                let ended = ended.clone();
-                forget(spawn(move || {
+                forget(spawn(own(&ended, |ended| {
                     yield_now().unwrap();
                     ended.fetch_add(1, Ordering::Relaxed)
-                }));
+                })));
             }
         });
         assert_eq!(ended.load(Ordering::Relaxed), 10);
@@ -30,8 +29,7 @@ const FORGOTTEN: [(&str, fn()); 8] = [
     ("a local task, which runs before its parent ends", || {
         let ended = Arc::new(AtomicUsize::new(0));
         runtime(2).block_on(|| {
-            let ended = ended.clone();
-            forget(spawn_local(move || ended.fetch_add(1, Ordering::Relaxed)));
+            forget(spawn_local(own(&ended, |ended| ended.fetch_add(1, Ordering::Relaxed))));
         });
         assert_eq!(ended.load(Ordering::Relaxed), 1);
     }),
@@ -52,11 +50,10 @@ const FORGOTTEN: [(&str, fn()); 8] = [
     ("an unparker, which leaks a record and no captures", || {
         let dropped = Arc::new(());
         runtime(1).block_on(|| {
-            let captured = dropped.clone();
-            let task = spawn(move || {
+            let task = spawn(own(&dropped, |captured| {
                 let _captured = captured;
                 forget(unparker());
-            });
+            }));
             task.join().unwrap();
         });
         assert_eq!(Arc::strong_count(&dropped), 1);

@@ -207,10 +207,7 @@ fn only_thread(rt: &Runtime, tasks: usize) -> (common::mpsc::Sender<()>, Task<()
     let (open, gate) = common::mpsc::channel::<()>();
     let first = rt.spawn(|| cygnet::blocking(move || gate.recv().unwrap()));
     let together = Arc::new(cygnet::sync::Barrier::new(tasks));
-    let meet = |_| {
-        let together = together.clone();
-        rt.spawn(move || _ = together.wait().unwrap())
-    };
+    let meet = |_| rt.spawn(own(&together, |together| _ = together.wait().unwrap()));
     join_all((0..tasks).map(meet));
     common::eventually("the first call has a thread", || {
         let blocking = rt.metrics().blocking;

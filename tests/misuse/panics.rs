@@ -379,8 +379,7 @@ fn a_panic_in_a_drop_by_a_join_after_the_end_of_the_scope_goes_to_the_hook() {
         let (joins, drops) = (Flag::new(), Flag::new());
         let is_over = Rc::new(Cell::new(false));
         let place: Rc<Cell<Option<LocalTask<Slow>>>> = Rc::default();
-        let theirs = Rc::clone(&place);
-        let joining = spawn_local(move || {
+        let joining = spawn_local(own(&place, move |theirs| {
             loop {
                 if let Some(local) = theirs.take() {
                     joins.set();
@@ -388,7 +387,7 @@ fn a_panic_in_a_drop_by_a_join_after_the_end_of_the_scope_goes_to_the_hook() {
                 }
                 yield_now().unwrap();
             }
-        });
+        }));
         let joiner = joining.cancel_handle();
         far_down(|_| {
             let value = Slow { drops, may_panic: Rc::clone(&is_over) };

@@ -136,13 +136,12 @@ fn the_end_of_the_other_runtime_is_an_error_or_a_cancel() {
         let there = runtime(1);
         let pool = there.handle();
         let before = parks(&there);
-        let theirs = pool.clone();
-        let waiting = rt.spawn(move || {
+        let waiting = rt.spawn(own(&pool, |theirs| {
             task()
                 .spawn_in(ChildOn(&theirs), || park().unwrap_err().reason().clone())
                 .unwrap()
                 .join()
-        });
+        }));
         eventually("it waits there", || parks(&there) > before);
         drop(there);
         assert_eq!(waiting.join().unwrap().unwrap(), Reason::RuntimeShutDown);

@@ -154,8 +154,7 @@ fn drops_race_the_end_of_the_scopes_and_their_cancel() {
     with_each_and_many(|rt| {
         let drops = Drops::default();
         let (give, given) = channel::<ScopeLease>();
-        let values = drops.clone();
-        let thread = common::thread::spawn(move || {
+        let thread = common::thread::spawn(own(&drops, |values| {
             for (n, lease) in given.into_iter().enumerate() {
                 let value = values.guard();
                 match n % 4 {
@@ -172,13 +171,12 @@ fn drops_race_the_end_of_the_scopes_and_their_cancel() {
                     }
                 }
             }
-        });
+        }));
         rt.block_on(|| {
             for n in 0..scaled_in_debug(500) {
                 scope(|outer| {
                     give.send(outer.lease()).unwrap();
-                    let give = give.clone();
-                    outer.spawn(move || {
+                    outer.spawn(own(&give, |give| {
                         scope(|inner| {
                             give.send(inner.lease()).unwrap();
                             let (lease, own) = (inner.lease(), lease());
@@ -191,7 +189,7 @@ fn drops_race_the_end_of_the_scopes_and_their_cancel() {
                                 inner.cancel("the inner one");
                             }
                         });
-                    });
+                    }));
                     if n % 5 == 2 {
                         outer.cancel("the outer one");
                     }

@@ -61,8 +61,7 @@ fn every_order_of_drops_after_the_end_of_the_runtime_leaves_nothing() {
             for order in orders(5) {
                 let rt = common::runtime(workers);
                 let (give, given) = common::mpsc::channel();
-                let made = drops.clone();
-                rt.spawn(move || {
+                rt.spawn(own(&drops, move |made| {
                     let mut kinds = all_kinds(&made);
                     // These hold the runtime open.
                     kinds.pop();
@@ -70,7 +69,7 @@ fn every_order_of_drops_after_the_end_of_the_runtime_leaves_nothing() {
                     let group = TaskGroup::detached(&Handle::current()).unwrap();
                     kinds.push(Some(Box::new(group)));
                     give.send(kinds).unwrap();
-                })
+                }))
                 .detach();
                 let mut kinds = given.recv().unwrap();
                 drop(rt);

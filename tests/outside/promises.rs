@@ -197,8 +197,7 @@ fn a_completion_races_a_cancel_and_one_of_them_counts() {
     with_each_and_many(|rt| {
         let drops = Drops::default();
         let (give, given) = channel::<Promise<_>>();
-        let values = drops.clone();
-        let thread = common::thread::spawn(move || {
+        let thread = common::thread::spawn(own(&drops, |values| {
             let mut accepted = 0;
             for (n, promise) in given.into_iter().enumerate() {
                 if n % 5 == 4 {
@@ -208,7 +207,7 @@ fn a_completion_races_a_cancel_and_one_of_them_counts() {
                 }
             }
             accepted
-        });
+        }));
         let received = rt.block_on(|| {
             let mut received = 0;
             for n in 0..scaled_in_debug(2_000) {

@@ -96,11 +96,10 @@ const BATCH: usize = 64;
 #[test]
 fn a_set_in_progress_is_not_turned_into_a_close() {
     let event = Arc::new(Event::new());
-    let mine = Arc::clone(&event);
-    let waker = calling_once(move || {
+    let waker = calling_once(own(&event, |mine| {
         assert!(mine.reset());
         mine.close();
-    });
+    }));
     let mut waits = vec![begun_by(event.wait_async(), &waker)];
     waits.extend((1..2 * BATCH).map(|_| begun(event.wait_async())));
     event.set();

@@ -67,12 +67,11 @@ fn the_next_caller_retries_an_initializer_that_failed() {
 fn a_cancelled_task_makes_no_value_and_gets_one_that_exists() {
     with(&[1, 2], |rt| {
         let cell = Arc::new(OnceCell::new());
-        let mine = Arc::clone(&cell);
-        let task = rt.spawn(move || {
+        let task = rt.spawn(own(&cell, |mine| {
             cancel_handle().cancel("enough");
             let refused: Result<u32, Cancelled> = mine.get_or_init(|| 1).copied();
             refused.is_err() && mine.set(2).is_ok() && mine.get_or_init(|| 3) == Ok(&2)
-        });
+        }));
         assert!(task.join().unwrap());
     });
 }

@@ -177,11 +177,10 @@ fn unbalanced<R>(leaf: fn(), wait: fn(Flag), f: impl FnOnce() -> R) -> R {
     let (tell, told) = channel();
     let here: Vec<_> = (0..60)
         .map(|_| {
-            let tell = tell.clone();
-            let task = spawn(move || {
+            let task = spawn(own(&tell, move |tell| {
                 tell.send(unparker()).unwrap();
                 wait(over);
-            });
+            }));
             assert_eq!(yield_to(&task), Ok(YieldTo::Ran));
             task
         })

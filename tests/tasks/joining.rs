@@ -141,8 +141,7 @@ fn a_join_that_begins_after_the_cancel_of_its_caller_is_refused_and_drops_the_va
 fn the_value_of_a_local_task_that_ends_while_its_join_drops_it_is_dropped_once() {
     in_task(|_| {
         let drops = Rc::new(Cell::new(0));
-        let theirs = drops.clone();
-        let joining = spawn_local(move || {
+        let joining = spawn_local(own(&drops, |theirs| {
             let caller = cancel_handle();
             let local = spawn_local(move || {
                 spawn(move || {
@@ -158,7 +157,7 @@ fn the_value_of_a_local_task_that_ends_while_its_join_drops_it_is_dropped_once()
             });
             // A value that is given is dropped here.
             local.join().is_ok()
-        });
+        }));
         let given = joining.join().unwrap();
         assert_eq!(drops.get(), 1, "it was given: {given}");
     });

@@ -67,8 +67,7 @@ fn a_joining_task_that_is_cancelled_leaves_and_its_child_is_cancelled_too() {
         let drops = Drops::new();
         let (waits, child_waits) = channel();
         let told = Flag::new();
-        let results = drops.clone();
-        let joiner = rt.spawn(move || {
+        let joiner = rt.spawn(own(&drops, move |results| {
             let child = apart(USUAL, move || {
                 let result = results.guard();
                 waits.send(()).unwrap();
@@ -76,7 +75,7 @@ fn a_joining_task_that_is_cancelled_leaves_and_its_child_is_cancelled_too() {
                 result
             });
             matches!(child.join(), Err(JoinError::Cancelled(_)))
-        });
+        }));
         child_waits.recv().unwrap();
         // The drop of the handle cancels the joiner, which waits, or is about to.
         drop(joiner);
@@ -92,15 +91,14 @@ fn cancels_that_meet_the_end_of_the_child_lose_nothing() {
         let drops = Drops::new();
         for round in 0..rounds {
             let (begun, child_begun) = channel();
-            let results = drops.clone();
-            let joiner = rt.spawn(move || {
+            let joiner = rt.spawn(own(&drops, |results| {
                 let child = apart(USUAL, move || {
                     let _ = begun.send(());
                     let _ = yield_now();
                     results.guard()
                 });
                 let _ = child.join();
-            });
+            }));
             if round % 2 == 0 {
                 let _ = child_begun.recv();
             }

@@ -110,11 +110,10 @@ fn yield_to_a_task_of_another_worker_says_that_it_is_elsewhere() {
     in_task_with(&[2, 3, 8], |_| {
         let here = common::thread::current().id();
         let (started, stop) = (Arc::new(Mutex::new(None)), Flag::new());
-        let starts = started.clone();
-        let elsewhere = spawn(move || {
+        let elsewhere = spawn(own(&started, move |starts| {
             *starts.lock().unwrap() = Some(common::thread::current().id());
             stop.hold();
-        });
+        }));
         // Lets others take work from this worker, and stays: it can start on another worker only.
         while started.lock().unwrap().is_none() {
             no_suspend(checkpoint).unwrap();

@@ -176,12 +176,11 @@ fn futures_of_sends_and_of_oneshots_are_interrupted() {
         let (sender, receiver) = bounded(1);
         sender.send(1).unwrap();
         let (to_one, mut one) = oneshot::<u8>();
-        let ours = swansong.clone();
-        let task = rt.spawn(move || {
+        let task = rt.spawn(own(&swansong, move |ours| {
             let sent = cygnet::wait(ours.interrupt(sender.send_async(2))).unwrap();
             let received = cygnet::wait(ours.interrupt(one.recv_async())).unwrap();
             (sent.is_none(), received.is_none())
-        });
+        }));
         eventually("it waits", || waiting(&receiver) == 1);
         stop(&swansong);
         assert_eq!(task.join().unwrap(), (true, true));

@@ -83,8 +83,7 @@ fn a_completion_is_a_future_and_a_blocking_wait() {
             thread::scope(|s| {
                 for wait in 0..7 {
                     let (completion, ended) = (swansong.shut_down(), &ended);
-                    let handle = swansong.clone();
-                    s.spawn(move || {
+                    s.spawn(own(&swansong, move |handle| {
                         match wait {
                             0 => handle.block_on_shutdown_completion(),
                             1 | 2 => completion.block(),
@@ -93,7 +92,7 @@ fn a_completion_is_a_future_and_a_blocking_wait() {
                             _ => block_on(completion),
                         }
                         assert!(ended.load(Ordering::Relaxed), "the drop of the guard was before");
-                    });
+                    }));
                 }
                 ended.store(true, Ordering::Relaxed);
                 drop(guard);

@@ -98,8 +98,7 @@ fn a_cancelled_wait_for_the_completion_changes_nothing() {
     with_each(|rt| {
         let root = Swansong::new();
         let guard = root.guard();
-        let handle = root.clone();
-        let task = parked(rt, 1, move || wait(completion_of(&handle)).is_err());
+        let task = parked(rt, 1, own(&root, |handle| wait(completion_of(&handle)).is_err()));
         task.cancel("enough");
         assert!(task.join().unwrap());
         assert_eq!((root.state(), root.guard_count()), (Running, 1));
