@@ -266,15 +266,17 @@ impl Node {
         {
             return;
         }
-        if this.parent.is_none() {
-            stop(this);
-        } else if this.is_only() {
+        match &this.parent {
+            None => stop(this),
             // The handle's reference is the only one: there are no guards, completions, children or
             // interrupts, so the word need not record the end.
-            if let (Some(parent), Some(step)) = (&this.parent, remove_from_parent(this)) {
-                carry_out(parent, step);
+            Some(parent) if this.is_only() => {
+                if remove(this, parent) {
+                    become_orphan(parent);
+                }
+                return;
             }
-            return;
+            Some(_) => {}
         }
         Node::release_holder(this);
     }
@@ -293,9 +295,7 @@ impl Node {
         if this.word.look().wants_visit() && !this.state.lock().children.is_empty() {
             return;
         }
-        if let Some(step) = this.orphan() {
-            carry_out(this, step);
-        }
+        become_orphan(this);
     }
 }
 
@@ -323,7 +323,7 @@ impl State {
             moved.index.set(index);
         }
         // Gives the memory of former children back, unless it is little.
-        if list.len() < list.capacity() / 4 && list.capacity() > 64 {
+        if list.capacity() > 64 && list.len() < list.capacity() / 4 {
             list.shrink_to(list.len() * 2);
         }
     }
@@ -400,6 +400,15 @@ fn carry_out(node: &NodeRef, step: Step) {
     }
 }
 
+/// Marks a node whose last holder and last child are gone.
+#[cold]
+#[inline(never)]
+fn become_orphan(node: &NodeRef) {
+    if let Some(step) = node.orphan() {
+        carry_out(node, step);
+    }
+}
+
 /// Ends an orphan if it is empty. Returns the step of its parent, if the parent is an orphan now.
 fn collect(node: &NodeRef) -> Option<Step> {
     if !node.word.collect() {
@@ -407,19 +416,17 @@ fn collect(node: &NodeRef) -> Option<Step> {
     }
     node.stopped.store(true, Ordering::Release);
     notify_stopped(node);
-    remove_from_parent(node)
+    let parent = node.parent.as_ref()?;
+    if remove(node, parent) { parent.orphan() } else { None }
 }
 
-/// Removes a node that has ended from its parent's list. Returns the step of the parent, if the
-/// parent is an orphan now.
-fn remove_from_parent(node: &NodeRef) -> Option<Step> {
-    let parent = node.parent.as_ref()?;
+/// Removes a node that has ended from its parent's list. Returns whether the parent is an orphan
+/// now.
+fn remove(node: &NodeRef, parent: &NodeRef) -> bool {
     let mut state = parent.state.lock();
     state.remove(node);
     // If the last holder goes at the same time, the lock orders the two threads: see
     // `release_holder`.
     // MUTANT(shutdown.remove.look): with false
-    let orphan = state.children.is_empty() && parent.holders.load(Ordering::Acquire) == 0;
-    drop(state);
-    if orphan { parent.orphan() } else { None }
+    state.children.is_empty() && parent.holders.load(Ordering::Acquire) == 0
 }
