@@ -15,6 +15,7 @@ use crate::scheduler::life::spawn::{Lasting, fit};
 use crate::task::cause::Cause;
 use crate::task::cold::ColdData;
 use crate::task::outcome::{Failure, drop_payload, drop_quietly, quietly};
+use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -107,7 +108,7 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> TaskPlace<F> for Chil
         let f = task.hold(f);
         let (mut its_terms, guard) = task.into_terms(Some(parent));
         let cold = its_terms.cold.get_or_insert_with(|| Box::new(ColdData::new()));
-        cold.sent_by = Some(parent.id());
+        cold.sent_by = NonZero::new(parent.id());
         let (name, locals) = (cold.name.clone(), cold.locals.get_mut().take());
         let (child, outside) = external_child("TaskBuilder::spawn_in", OnCancel::Tell, name);
         guard.belongs_to(&child);

@@ -10,6 +10,7 @@ use crate::task::cause::Cause;
 use crate::task::children::Children;
 use std::any::Any;
 use std::cell::UnsafeCell;
+use std::num::NonZero;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
@@ -25,7 +26,7 @@ pub(crate) struct ColdData {
     /// Used only by the thread that runs the task.
     pub(crate) locals: UnsafeCell<Locals>,
     /// The id of the task of another runtime that has a child which ends with this task.
-    pub(crate) sent_by: Option<u64>,
+    pub(crate) sent_by: Option<NonZero<u64>>,
     /// Why the node is cancelled. Written once: by a canceller that gives a reason; by a walk, if
     /// the reason may be asked for after the node's end; or else by the first caller that asks. All
     /// callers are told this reason.

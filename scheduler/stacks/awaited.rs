@@ -48,7 +48,7 @@ impl Awaited {
                     Registered::Thread | Registered::Nobody => {}
                 }
                 let sent_by = owner.cold().and_then(|cold| cold.sent_by);
-                found.others.extend(sent_by.map(ExtraFor::WaitOf));
+                found.others.extend(sent_by.map(|id| ExtraFor::WaitOf(id.get())));
             }
         }
         found.others.extend(joined.into_iter().map(|(_, id)| ExtraFor::EndOf(id)));
