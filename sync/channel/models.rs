@@ -22,8 +22,7 @@ impl Modelled for Channel<usize> {
     }
 }
 
-/// Like `Sender::send` or `Receiver::recv`. Returns `true` if a value was moved. Unless it
-/// `gives_back`, it has a fault: a task that is cut keeps what it was granted.
+/// Like `Sender::send` or `Receiver::recv`. Returns `true` if a value was moved.
 fn pass<S: Side>(
     task: Stage<Task>,
     channel: Model,
@@ -31,23 +30,34 @@ fn pass<S: Side>(
     gives_back: bool,
 ) -> bool {
     task.introduce();
+    match channel.try_move::<S>(cell) {
+        Ok(()) => true,
+        Err(Refused::Closed) => false,
+        _ => wait::<S>(task, channel, cell, gives_back),
+    }
+}
+
+/// As `pass`, after an attempt in vain. Unless it `gives_back`, it has a fault: a task that is cut
+/// keeps what it was granted.
+fn wait<S: Side>(
+    task: Stage<Task>,
+    channel: Model,
+    cell: &mut Option<usize>,
+    gives_back: bool,
+) -> bool {
     let source = InLine::<_, S>::new(&**channel);
     let node = pin!(WaitNode::new(0, Location::caller()));
-    let mut tried = channel.try_move::<S>(cell);
     let cell: *mut Option<usize> = cell;
     node.cell.set(cell.cast());
-    loop {
-        match tried {
+    while let Some(answer) = enter_node(task, &source, node.as_ref(), gives_back, None) {
+        // SAFETY: the node is in no list and no seat, so that this call alone uses the cell.
+        match channel.move_after::<S>(answer, unsafe { &mut *cell }) {
             Ok(()) => return true,
             Err(Refused::Closed) => return false,
             _ => {}
         }
-        let Some(answer) = enter_node(task, &source, node.as_ref(), gives_back, None) else {
-            return false;
-        };
-        // SAFETY: the node is in no list, so that this call alone uses the cell.
-        tried = channel.move_after::<S>(answer, unsafe { &mut *cell });
     }
+    false
 }
 
 fn receive(task: Stage<Task>, channel: Model) -> Option<usize> {
@@ -395,16 +405,7 @@ fn one_enters_and_another_one_passes<S: Side>(make: Make) {
         }
         let enters = spawn(move || {
             task.introduce();
-            let source = InLine::<_, S>::new(&**channel);
-            let node = pin!(WaitNode::new(0, Location::caller()));
-            let mut cell = Some(3);
-            loop {
-                let answer = enter_node(task, &source, node.as_ref(), true, None);
-                let answer = answer.expect("the caller was not cut");
-                if channel.move_after::<S>(answer, &mut cell).is_ok() {
-                    return;
-                }
-            }
+            assert!(wait::<S>(task, channel, &mut Some(3), true), "the caller was not cut");
         });
         let mut passed = Some(2);
         if channel.try_move::<S>(&mut passed).is_ok() {
@@ -438,24 +439,11 @@ fn loom_the_last_of_two_senders_closes_the_channel() {
 /// Like `Receiver::recv`: after an attempt in vain it waits at once, without asking why.
 fn receive_at_once(task: Stage<Task>, channel: Model) -> Option<usize> {
     task.introduce();
-    if let Ok(value) = channel.try_take() {
-        return Some(value);
-    }
-    let source = InLine::<_, Receivers>::new(&**channel);
-    let node = pin!(WaitNode::new(0, Location::caller()));
-    let mut value = None;
-    let cell: *mut Option<usize> = &raw mut value;
-    node.cell.set(cell.cast());
-    loop {
-        let answer = enter_node(task, &source, node.as_ref(), true, None)?;
-        // SAFETY: the node is in no list and no seat, so that this call alone uses the cell.
-        let cell = unsafe { &mut *cell };
-        match channel.move_after::<Receivers>(answer, cell) {
-            Ok(()) => return cell.take(),
-            Err(Refused::Closed) => return None,
-            _ => {}
-        }
-    }
+    channel.try_take().ok().or_else(|| {
+        let mut value = None;
+        wait::<Receivers>(task, channel, &mut value, true);
+        value
+    })
 }
 
 /// A sender finds a receiver in the seat, which is then told of the end, and sits down once more.
