@@ -73,20 +73,30 @@ impl<const N: usize> Yard<N> {
     }
 }
 
-/// Explores: the owner pushes the first `count` tasks. Then a thief steals `most` tasks while the
-/// owner acts.
+/// Explores what happens in a yard whose owner has pushed the first `count` tasks.
+fn in_yard<const N: usize>(
+    preemptions: usize,
+    count: usize,
+    model: impl Fn(Stage<Yard<N>>) + Send + Sync + 'static,
+) {
+    explore(preemptions, move || {
+        let yard = Yard::<N>::new();
+        yard.push(0..count);
+        model(yard);
+        Yard::end(yard);
+    });
+}
+
+/// As `in_yard`: a thief steals `most` tasks while the owner acts.
 fn against_a_thief<const N: usize>(
     count: usize,
     most: usize,
     owner: impl Fn(Stage<Yard<N>>) + Send + Sync + 'static,
 ) {
-    explore(3, move || {
-        let yard = Yard::<N>::new();
-        yard.push(0..count);
+    in_yard::<N>(3, count, move |yard| {
         let thief = spawn(move || yard.steal(most));
         owner(yard);
         thief.join().unwrap();
-        Yard::end(yard);
     });
 }
 
@@ -103,8 +113,7 @@ fn pop_and_steal() {
 /// not mistake this task for its newest one.
 #[test]
 fn loom_a_stale_pointer_in_an_empty_private_deque_is_not_taken() {
-    explore(0, || {
-        let yard = Yard::<4>::new();
+    in_yard::<4>(0, 0, |yard| {
         for task in 0..4 {
             let full = yard.private.push(yard.tasks.spawn(task));
             if let 1 | 2 = task {
@@ -121,7 +130,6 @@ fn loom_a_stale_pointer_in_an_empty_private_deque_is_not_taken() {
         last.place.store(PUBLIC, Ordering::Relaxed);
         assert!(yard.private.take_newest(last).is_none());
         assert!(yard.private.is_empty());
-        Yard::end(yard);
     });
 }
 
@@ -185,15 +193,12 @@ fn push_and_steal() {
 
 #[test]
 fn loom_two_thieves_do_not_take_the_same_item() {
-    explore(2, || {
-        let yard = Yard::<3>::new();
-        yard.push(0..3);
+    in_yard::<3>(2, 3, |yard| {
         let thieves = [(); 2].map(|()| spawn(move || yard.steal(2)));
         yard.pop();
         thieves.into_iter().for_each(|t| {
             t.join().unwrap();
         });
-        Yard::end(yard);
     });
 }
 
@@ -253,23 +258,18 @@ fn loom_a_task_that_is_handed_over_is_not_stolen() {
 /// the next check.
 #[test]
 fn loom_a_request_to_a_private_deque_is_served_or_stays() {
-    explore(3, || {
-        let yard = Yard::<1>::new();
-        yard.push(0..1);
+    in_yard::<1>(3, 1, |yard| {
         let asker = spawn(move || yard.private.request());
         let answered = yard.private.serve_requests(|| true);
         asker.join().unwrap();
         assert!(yard.private.serve_requests(|| true) || answered, "a request is lost");
-        Yard::end(yard);
     });
 }
 
 /// An owner with a request continues to push while a thief reads the tasks that it steals.
 #[test]
 fn loom_an_owner_that_pushes_on_leaves_a_thief_the_tasks_it_takes() {
-    explore(3, || {
-        let yard = Yard::<7>::new();
-        yard.push(0..3);
+    in_yard::<7>(3, 3, |yard| {
         yard.private.request();
         let thief = spawn(move || yard.steal(2));
         for task in 3..7 {
@@ -279,7 +279,6 @@ fn loom_an_owner_that_pushes_on_leaves_a_thief_the_tasks_it_takes() {
             }
         }
         thief.join().unwrap();
-        Yard::end(yard);
     });
 }
 
@@ -287,9 +286,7 @@ fn loom_an_owner_that_pushes_on_leaves_a_thief_the_tasks_it_takes() {
 /// ring is full of tasks that a thief is about to read.
 #[test]
 fn loom_an_owner_of_a_lone_task_leaves_a_thief_the_tasks_it_takes() {
-    explore(3, || {
-        let yard = Yard::<5>::new();
-        yard.push(0..3);
+    in_yard::<5>(3, 3, |yard| {
         for task in 0..2 {
             let run = yard.private.take(yard.tasks.task(task));
             yard.tasks.take(run.expect("no thief has come yet"));
@@ -304,7 +301,6 @@ fn loom_an_owner_of_a_lone_task_leaves_a_thief_the_tasks_it_takes() {
             }
         }
         thief.join().unwrap();
-        Yard::end(yard);
     });
 }
 
@@ -318,16 +314,13 @@ fn loom_a_task_handed_over_from_the_newest_end_is_not_stolen() {
 /// A request for work comes while the owner frees the memory of a ring that was once large.
 #[test]
 fn loom_a_request_to_a_private_deque_that_is_trimmed_stays() {
-    explore(2, || {
-        let yard = Yard::<64>::new();
-        yard.push(0..64);
+    in_yard::<64>(2, 64, |yard| {
         while yard.pop() {}
         assert!(yard.private.exceeds_bound(), "there is nothing to trim");
         let asker = spawn(move || yard.private.request());
         yard.private.trim();
         asker.join().unwrap();
         assert!(yard.private.serve_requests(|| true), "a request is lost");
-        Yard::end(yard);
     });
 }
 
@@ -403,8 +396,7 @@ models! {
 #[test]
 fn loom_the_tasks_of_a_resting_worker_are_seen_with_its_rest() {
     plant("scheduler/queue/private_deque.rs", FENCES);
-    explore(3, || {
-        let yard = Yard::<1>::new();
+    in_yard::<1>(3, 0, |yard| {
         let owner = spawn(move || {
             yard.push(0..1);
             let idle = &yard.dormitory.idle;
@@ -413,7 +405,6 @@ fn loom_the_tasks_of_a_resting_worker_are_seen_with_its_rest() {
         let rests = yard.dormitory.idle.resting() > 0;
         assert!(!rests || !yard.private.is_empty(), "the task of a resting worker is not seen");
         owner.join().unwrap();
-        Yard::end(yard);
     });
 }
 
