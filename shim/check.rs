@@ -7,7 +7,7 @@
 use super::alloc::take_live;
 use super::atomic::live_atomics;
 use super::plant::{Kind, Plant, sow};
-use super::thread::{prepare, running};
+use super::thread::{prepare, running, spawn};
 use std::any::Any;
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -34,6 +34,13 @@ pub(crate) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'stat
 /// Like [`explore`], and checks that each execution ends all atomics that it has made.
 pub(crate) fn explore_to_the_end(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     explore_and(preemptions, model, |left| assert_eq!(left, 0, "atomics are left over"));
+}
+
+/// Calls `there` on another thread and `here` on this one, and returns when both have ended.
+pub(crate) fn beside<T: 'static, R>(there: impl FnOnce() -> T + 'static, here: impl FnOnce() -> R) {
+    let other = spawn(there);
+    here();
+    other.join().unwrap();
 }
 
 fn explore_and(

@@ -8,7 +8,7 @@ use crate::scheduler::life::root::Root;
 use crate::scheduler::wait::interrupted::Interrupted;
 use crate::scheduler::wait::park::{Limit, publish_wait};
 use crate::shim::atomic::{AtomicBool, Ordering};
-use crate::shim::check::{FENCES, Stage, explore_to_the_end, models};
+use crate::shim::check::{FENCES, Stage, beside, explore_to_the_end, models};
 use crate::shim::thread::spawn;
 use crate::task::cause::Cause;
 use crate::task::children::ChildrenRef;
@@ -150,9 +150,7 @@ fn loom_a_cancel_finds_the_child_or_the_child_finds_the_mark() {
         let root = Stage::new(Root::new(1));
         let parent = Task::below(&root);
         let child = parent.child();
-        let canceller = spawn(move || cancel_node(&parent.node, None));
-        link_below_root(live(&child.node));
-        canceller.join().unwrap();
+        beside(move || cancel_node(&parent.node, None), || link_below_root(live(&child.node)));
         let verdict = child.node.verdict();
         assert_eq!(verdict, Verdict::Cancelled, "the cancel has not reached the child");
         for task in [child, parent] {
@@ -263,9 +261,7 @@ fn loom_the_first_reason_counts_even_if_the_task_ignores_it() {
         let task = Task::below(&root);
         let node = &task.node;
         assert!(node.word().ignore());
-        let canceller = spawn(move || cancel_node(&task.node, None));
-        link_below_root(live(node));
-        canceller.join().unwrap();
+        beside(move || cancel_node(&task.node, None), || link_below_root(live(node)));
         cancel_all(&root);
         assert!(ptr::eq(origin_of(node), node), "the reason is that of the later cancel");
         // The query of a handle.

@@ -3,7 +3,7 @@
 
 use crate::scheduler::queue::fork_list::{ForkList, Forked, Left, Link};
 use crate::shim::Cell;
-use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, explore, models, plant};
+use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, beside, explore, models, plant};
 use crate::shim::thread::spawn;
 use crate::task::words::tree::Node;
 use std::ptr::{self, NonNull};
@@ -150,9 +150,7 @@ fn loom_negative_a_fork_list_without_order() {
     plant("scheduler/queue/fork_list.rs", ORDERS_AND_FENCES);
     explore(3, || {
         let yard = Yard::<1>::new();
-        let thief = spawn(move || yard.steal());
-        yard.push(0);
-        thief.join().unwrap();
+        beside(move || yard.steal(), || yard.push(0));
         yard.end_join(0);
         Yard::end(yard);
     });

@@ -9,7 +9,7 @@ use crate::scheduler::life::root::Root;
 use crate::scheduler::models::{Task, finish, live};
 use crate::scheduler::wait::watching::{is_cancelled_or_was, is_marked_or_was, watch_task};
 use crate::scheduler::worker::release::SharedRef;
-use crate::shim::check::{Baton, ORDERS, Stage, explore_to_the_end, models};
+use crate::shim::check::{Baton, ORDERS, Stage, beside, explore_to_the_end, models};
 use crate::shim::thread::spawn;
 use crate::task::cause::Cause;
 use crate::task::children::{self, Children};
@@ -87,9 +87,7 @@ models! {
 fn loom_a_hook_that_is_hung_during_the_cancel_is_called() {
     explore_to_the_end(3, || {
         let (root, task, calls) = scene();
-        let canceller = spawn(move || cancel_all(&root));
-        hang(live(&task.node), Box::new(Hook(calls))).keep();
-        canceller.join().unwrap();
+        beside(move || cancel_all(&root), || hang(live(&task.node), Box::new(Hook(calls))).keep());
         assert_eq!(calls.read(), 1, "the hook has missed the cancel, or was called twice");
         unlink_node(live(&task.node));
         task.free(2);

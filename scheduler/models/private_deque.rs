@@ -5,7 +5,7 @@ use crate::scheduler::queue::private_deque::{PUBLIC, Portion, PrivateDeque};
 use crate::scheduler::steal::idle::Rest;
 use crate::shim::asymmetric::heavy;
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, explore, models, plant};
+use crate::shim::check::{FENCES, ORDERS_AND_FENCES, Stage, beside, explore, models, plant};
 use crate::shim::thread::spawn;
 use crate::task::reference::{RunRef, TaskRef};
 use std::ops::Range;
@@ -94,9 +94,7 @@ fn against_a_thief<const N: usize>(
     owner: impl Fn(Stage<Yard<N>>) + Send + Sync + 'static,
 ) {
     in_yard::<N>(3, count, move |yard| {
-        let thief = spawn(move || yard.steal(most));
-        owner(yard);
-        thief.join().unwrap();
+        beside(move || yard.steal(most), || owner(yard));
     });
 }
 
@@ -317,9 +315,7 @@ fn loom_a_request_to_a_private_deque_that_is_trimmed_stays() {
     in_yard::<64>(2, 64, |yard| {
         while yard.pop() {}
         assert!(yard.private.exceeds_bound(), "there is nothing to trim");
-        let asker = spawn(move || yard.private.request());
-        yard.private.trim();
-        asker.join().unwrap();
+        beside(move || yard.private.request(), || yard.private.trim());
         assert!(yard.private.serve_requests(|| true), "a request is lost");
     });
 }
@@ -333,9 +329,7 @@ fn ask_and_push<const N: usize>(popped: usize, asked: bool, fences: bool) {
     if asked {
         yard.private.request();
     }
-    let sleeper = spawn(move || sleep_until_found(yard));
-    Yard::push_and_serve(yard, N, popped, fences);
-    sleeper.join().unwrap();
+    beside(move || sleep_until_found(yard), || Yard::push_and_serve(yard, N, popped, fences));
     Yard::end(yard);
 }
 
@@ -434,9 +428,7 @@ fn leave_and_push(barrier: bool) {
             idle.wake_one(&yard.dormitory, false);
         }
     });
-    let sleeper = spawn(move || sleep_until_found(yard));
-    Yard::push_and_serve(yard, 2, 0, true);
-    sleeper.join().unwrap();
+    beside(move || sleep_until_found(yard), || Yard::push_and_serve(yard, 2, 0, true));
     searcher.join().unwrap();
     Yard::end(yard);
 }

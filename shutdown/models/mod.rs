@@ -7,7 +7,7 @@ mod slots;
 
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::check::{
-    Baton, ORDERS, ORDERS_AND_FENCES, Stage, explore, explore_to_the_end, models,
+    Baton, ORDERS, ORDERS_AND_FENCES, Stage, beside, explore, explore_to_the_end, models,
 };
 use crate::shim::thread::spawn;
 use crate::shutdown::completion::{ShutdownCompletion, StopListener};
@@ -170,9 +170,7 @@ fn loom_dropping_a_late_guard_wakes_the_waiter() {
         let mut completion = Completion::new(&root);
         completion.poll();
         assert!(!completion.ready, "complete while a guard exists");
-        let goes = spawn(move || drop(guard));
-        drop(child.guard());
-        goes.join().unwrap();
+        beside(move || drop(guard), || drop(child.guard()));
         assert!(completion.is_told(), "the waiter for the completion was not woken");
     });
 }
@@ -254,9 +252,7 @@ fn loom_a_waiter_for_a_node_that_never_had_a_guard_is_woken() {
         let child = root.child();
         let stopper = root.other();
         let mut completion = Completion::new(&child);
-        let stops = spawn(move || stop(&stopper.0));
-        completion.poll();
-        stops.join().unwrap();
+        beside(move || stop(&stopper.0), || completion.poll());
         assert!(completion.is_told(), "the waiter for the completion was not woken");
     });
 }
@@ -302,9 +298,7 @@ fn loom_the_last_of_two_handles_stops_the_root() {
         let root = Handle::root();
         let node = root.0.clone();
         let other = root.other();
-        let drops = spawn(move || drop(other));
-        drop(root);
-        drops.join().unwrap();
+        beside(move || drop(other), || drop(root));
         assert!(node.is_stopped(), "the root was not stopped");
     });
 }

@@ -5,7 +5,7 @@ use super::line::{PERMIT, Receivers, Senders, Side};
 use super::state::{Channel, InLine, Refused};
 use super::word::LineState;
 use crate::scheduler::wait::waiters::WaitNode;
-use crate::shim::check::{ALL, Baton, FENCES, ORDERS, Stage, explore, models};
+use crate::shim::check::{ALL, Baton, FENCES, ORDERS, Stage, beside, explore, models};
 use crate::shim::thread::spawn;
 use crate::sync::models::{Modelled, Of, Subject, Task, enter, enter_node, explore_with};
 use std::panic::Location;
@@ -337,9 +337,7 @@ fn loom_a_late_sender_tells_a_waiting_receiver_of_the_end() {
 #[test]
 fn loom_the_last_receiver_and_a_late_sender_leave_no_value() {
     explore_with(ALL, (contended, 2), |channel, []| {
-        let sends = spawn(move || channel.try_put(&mut Some(7)).is_ok());
-        channel.close_and_empty();
-        sends.join().unwrap();
+        beside(move || channel.try_put(&mut Some(7)).is_ok(), || channel.close_and_empty());
         assert_eq!(channel.len(), 0);
     });
 }
@@ -429,9 +427,7 @@ fn loom_the_last_of_two_senders_closes_the_channel() {
     explore(ALL, || {
         let (sender, receiver) = bounded::<usize>(1);
         let other = sender.clone();
-        let goes = spawn(move || drop(other));
-        drop(sender);
-        goes.join().unwrap();
+        beside(move || drop(other), || drop(sender));
         assert!(receiver.is_closed());
     });
 }

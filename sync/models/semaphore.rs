@@ -2,7 +2,7 @@
 
 use super::{Modelled, Of, Subject, Task, enter_or_come, explore_with, queued};
 use crate::scheduler::wait::waiters::{WaitFuture, Waitable};
-use crate::shim::check::{ALL, ORDERS, Stage, models};
+use crate::shim::check::{ALL, ORDERS, Stage, beside, models};
 use crate::shim::thread::spawn;
 use crate::sync::called::CALL;
 use crate::sync::raw_semaphore::{CLOSED, RawSemaphore};
@@ -72,9 +72,7 @@ fn loom_permits_are_neither_lost_nor_made() {
 fn loom_a_waiter_that_leaves_the_queue_makes_way() {
     explore_with(ALL, (RawSemaphore::new, 1), |semaphore, [task]| {
         let first = queued(&**semaphore, 2);
-        let second = spawn(move || acquire_one(task, semaphore));
-        drop(first);
-        second.join().unwrap();
+        beside(move || acquire_one(task, semaphore), || drop(first));
         0
     });
 }

@@ -1,7 +1,7 @@
 //! What the models of a [slot](crate::sync::slot) have in common: a oneshot, a watch, a broadcast.
 
 use super::{Modelled, Subject, Task, enter, explore_with};
-use crate::shim::check::{ALL, Stage};
+use crate::shim::check::{ALL, Stage, beside};
 use crate::shim::thread::spawn;
 use crate::sync::TryRecvError;
 use crate::sync::slot::{Cursor, Slot, SlotWait};
@@ -53,9 +53,7 @@ pub(in crate::sync) fn a_value_and_a_cut<S, C>(
         let mut mine = cursor(&slot);
         let receives = spawn(move || (receive(task, &slot, &mut mine, leaves), mine));
         // While the call for the value is on its way.
-        let cuts = spawn(move || task.interrupt());
-        send(&slot);
-        cuts.join().unwrap();
+        beside(move || task.interrupt(), || send(&slot));
         let (first, mut mine) = receives.join().unwrap();
         let later = mine.next(&slot);
         match first {

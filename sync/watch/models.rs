@@ -1,7 +1,7 @@
 //! Models of watches, run by ci/loom.sh. See `sync::models` for what a task is in a model.
 
 use super::Latest;
-use crate::shim::check::{ALL, ORDERS, Stage, models};
+use crate::shim::check::{ALL, ORDERS, Stage, beside, models};
 use crate::shim::thread::spawn;
 use crate::sync::holder::Holder;
 use crate::sync::models::slot::{a_value_and_a_cut, changed_and_asked, receive};
@@ -65,9 +65,7 @@ fn add_one(watch: &Slot<Latest<usize>>, looks: bool, me: u64) {
 
 fn two_that_modify(look: bool) {
     explore_with(ALL, watched, move |watch, []| {
-        let other = spawn(move || add_one(&watch, look, 2));
-        add_one(&watch, look, 3);
-        other.join().unwrap();
+        beside(move || add_one(&watch, look, 2), || add_one(&watch, look, 3));
         assert_eq!(*watch.latest().0, 2, "a modification is lost");
     });
 }

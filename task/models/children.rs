@@ -1,7 +1,7 @@
 //! The lists of children: links, ends, look-ups and the walk of a cancel.
 
 use super::{end, record_below};
-use crate::shim::check::{FENCES, Stage, explore_to_the_end, models};
+use crate::shim::check::{FENCES, Stage, beside, explore_to_the_end, models};
 use crate::shim::thread::spawn;
 use crate::task::children::{Children, ChildrenRef, Reached, link, origin_of, unlink, walk};
 use crate::task::record::Record;
@@ -101,9 +101,7 @@ fn link_and_cancel() {
     let top = Top::new();
     let parent = record_below(|| (), &raw const top.node);
     let task = below(parent);
-    let canceller = spawn(move || top.cancel());
-    top.link(task);
-    canceller.join().unwrap();
+    beside(move || top.cancel(), || top.link(task));
     assert_eq!(verdict(task), Verdict::Cancelled, "the cancel has not reached the task");
     assert_eq!(verdict(parent), Verdict::Cancelled, "the cancel has not reached its parent");
     assert!(top.reached.get() <= 2);
@@ -231,9 +229,7 @@ fn loom_the_last_handle_frees_a_list_of_children() {
         let handle = ChildrenRef::new(node.cold().expect("a linked node has cold data"), node);
         let other = handle.clone();
         ends(task);
-        let other = spawn(move || drop(other));
-        drop(handle);
-        other.join().unwrap();
+        beside(move || drop(other), || drop(handle));
     });
 }
 
@@ -242,9 +238,7 @@ fn two_link_one(list: fn(usize) -> usize) {
     let top = Top::new();
     let parent = record_below(|| (), &raw const top.node);
     let tasks = [below(parent), below(parent)];
-    let other = spawn(move || top.link_in(tasks[1], list(1)));
-    top.link_in(tasks[0], list(0));
-    other.join().unwrap();
+    beside(move || top.link_in(tasks[1], list(1)), || top.link_in(tasks[0], list(0)));
     tasks.into_iter().for_each(ends);
     ends(parent);
     assert!(top.lists.iter().all(Children::is_empty), "a node is left in a list");
@@ -263,9 +257,7 @@ fn look_and_link(look: fn(NonNull<Record>) -> bool) {
     let parent = record_below(|| (), &raw const top.node);
     let tasks = [below(parent), below(parent)];
     top.cancel();
-    let other = spawn(move || top.link(tasks[1]));
-    assert!(look(tasks[0]), "an earlier cancel is not seen");
-    other.join().unwrap();
+    beside(move || top.link(tasks[1]), || assert!(look(tasks[0]), "an earlier cancel is not seen"));
     tasks.into_iter().for_each(ends);
     ends(parent);
 }

@@ -7,7 +7,7 @@ use super::barrier::SequenceBarrier;
 use super::raw_barrier::End;
 use super::raw_group::RawGroup;
 use crate::scheduler::wait::waiters::{WaitFuture, Waitable};
-use crate::shim::check::{ALL, Baton, FENCES, ORDERS, Stage, explore, models};
+use crate::shim::check::{ALL, Baton, FENCES, ORDERS, Stage, beside, explore, models};
 use crate::shim::thread::spawn;
 use crate::sync::models::{Task, enter};
 use std::panic::Location;
@@ -72,9 +72,7 @@ fn loom_a_close_ends_all_waits_of_a_barrier() {
             let task = tasks[usize::from(target > 0)];
             spawn(move || waits(task, barrier.raw(), target))
         });
-        let closer = spawn(move || barrier.close());
-        barrier.publish(0);
-        closer.join().unwrap();
+        beside(move || barrier.close(), || barrier.publish(0));
         let [near, far] = waiters.map(|waiter| waiter.join().unwrap());
         assert!(matches!(near, Some(PUBLISHED | CLOSED)));
         assert_eq!(far, Some(CLOSED));
@@ -101,9 +99,7 @@ fn loom_numbers_published_before_the_end_stay_published() {
 fn loom_a_barrier_that_is_finished_and_closed_is_closed() {
     explore(ALL, || {
         let barrier = Stage::new(SequenceBarrier::<u64>::new());
-        let finishes = spawn(move || barrier.finish());
-        barrier.close();
-        finishes.join().unwrap();
+        beside(move || barrier.finish(), || barrier.close());
         assert_eq!(barrier.raw().ended(), End::Closed);
     });
 }
@@ -119,9 +115,7 @@ fn members_and_wait() {
     let ([a, b], group) = group();
     let task = Task::new();
     let waiter = spawn(move || waits(task, &**group, 0));
-    let other = spawn(move || b.publish(0));
-    a.publish(0);
-    other.join().unwrap();
+    beside(move || b.publish(0), || a.publish(0));
     assert_eq!(waiter.join().unwrap(), Some(PUBLISHED));
 }
 
@@ -162,9 +156,7 @@ fn loom_a_group_that_serves_one_waiter_looks_for_the_next() {
             assert!(waiter.as_mut().poll(&mut cx).is_pending());
             waiter
         });
-        let other = spawn(move || a.publish(1));
-        b.publish(1);
-        other.join().unwrap();
+        beside(move || a.publish(1), || b.publish(1));
         for waiter in &mut waiters {
             assert_eq!(
                 waiter.as_mut().poll(&mut cx),

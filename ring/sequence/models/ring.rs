@@ -7,7 +7,7 @@ use crate::ring::sequence::barrier::SequenceBarrier;
 use crate::ring::sequence::claims::{Claims, Count};
 use crate::ring::sequence::raw_multi::{RawMulti, Reads, Room};
 use crate::scheduler::wait::waiters::{WaitFuture, WaitNode, Waitable, Wakes};
-use crate::shim::check::{Baton, FENCES, ORDERS, Stage, explore, models};
+use crate::shim::check::{Baton, FENCES, ORDERS, Stage, beside, explore, models};
 use crate::shim::thread::spawn;
 use crate::sync::models::{Task, enter_node};
 use std::ops::Range;
@@ -64,9 +64,7 @@ fn producers_and_reader() {
         items[indexes.start as usize].write();
         ring.publish(indexes);
     };
-    let other = spawn(produce);
-    produce();
-    other.join().unwrap();
+    beside(produce, produce);
     reader.join().unwrap();
 }
 
@@ -169,9 +167,7 @@ fn loom_two_given_up_claims_leave_no_hole() {
         let (_, ring) = ring::<u64>(2);
         let older = ring.claims.try_claim(ONE).unwrap();
         let newer = ring.claims.try_claim(ONE).unwrap();
-        let other = spawn(move || ring.give_up(older));
-        ring.give_up(newer);
-        other.join().unwrap();
+        beside(move || ring.give_up(older), || ring.give_up(newer));
         let next = ring.claims.next();
         assert_eq!(ring.stamps.frontier_from(0), next, "all before the next one are published");
     });
@@ -190,9 +186,7 @@ fn loom_a_claim_sees_the_accesses_of_a_rolled_back_claim() {
                 ring.give_up(indexes);
             }
         };
-        let other = spawn(visit);
-        visit();
-        other.join().unwrap();
+        beside(visit, visit);
     });
 }
 
@@ -293,9 +287,7 @@ fn loom_a_close_ends_the_waits_of_both_sides() {
         let (produces, reads) = (Task::new(), Task::new());
         let producer = spawn(move || waits(produces, &Room(&ring), ONE.to_token()));
         let reader = spawn(move || waits(reads, &Reads(&ring, 0), 1));
-        let closer = spawn(move || ring.close());
-        ring.publish(indexes);
-        closer.join().unwrap();
+        beside(move || ring.close(), || ring.publish(indexes));
         assert_eq!(producer.join().unwrap(), Some(CLOSED));
         assert_eq!(reader.join().unwrap(), Some(PUBLISHED), "what was claimed before the close");
     });
@@ -308,9 +300,7 @@ fn the_last_claim_ends(ends: fn(&RawMulti<u64>, Range<u64>)) {
         let indexes = ring.claims.try_claim(ONE).unwrap();
         let task = Task::new();
         let reader = spawn(move || waits(task, &Reads(&ring, 0), 2));
-        let finishes = spawn(move || ring.finish());
-        ends(&ring, indexes);
-        finishes.join().unwrap();
+        beside(move || ring.finish(), || ends(&ring, indexes));
         assert_eq!(reader.join().unwrap(), Some(CLOSED));
         assert!(ring.is_finished());
     });
