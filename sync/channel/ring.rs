@@ -366,8 +366,9 @@ impl<T> Ring<T> {
         let tail = load_in_total_order(&*self.tail.word);
         // MUTANT(ring.hand_over.closed): with true
         let may_put = tail & (CLOSED | STRICT) == 0;
+        // The same position: the ring is empty.
         // MUTANT(ring.hand_over.empty): with true
-        let is_next = distance(load_in_total_order(&*self.head.word), tail) <= 0;
+        let is_next = (load_in_total_order(&*self.head.word) ^ tail) < ONE_POSITION;
         // What is handed over moves no position, so it would pass them for ever.
         // MUTANT(ring.hand_over.passes): with false
         let passes = self.tail.waiters.read().waits();

@@ -10,6 +10,7 @@ use crate::task::reference::WaiterRef;
 use crate::task::thread_waiter::ThreadWaiter;
 use crate::task::words::join::Waiter;
 use crate::task::words::tree::{NOBODY, WorkerNumber};
+use std::hint::cold_path;
 use std::marker::PhantomPinned;
 use std::mem;
 use std::panic::Location;
@@ -167,10 +168,15 @@ impl Wake {
     #[inline]
     pub(crate) fn deliver(self) {
         match self.0 {
-            Who::Nobody => {}
             Who::Task(task) => task.grant().into_iter().for_each(resume),
-            Who::Thread(thread) => wake(Waiter::Thread(thread)),
-            Who::Future(waker) => wake_future(waker),
+            who => {
+                cold_path();
+                match who {
+                    Who::Thread(thread) => wake(Waiter::Thread(thread)),
+                    Who::Future(waker) => wake_future(waker),
+                    _ => {}
+                }
+            }
         }
     }
 }
