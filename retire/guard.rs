@@ -46,7 +46,7 @@ pub(super) enum Guard {}
 /// The right to give the memory of the pages back to the kernel: their contents are not needed.
 pub(super) enum Unused {}
 
-/// What is done to the pages, as an advice to the kernel.
+/// The advice given to the kernel for the pages.
 pub(super) trait Use {
     const ADVICE: libc::c_int;
 }

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 /// A builder of a ring: first its stages, in order, and then its producer.
 pub struct RingBuilder<T, P> {
     items: Arc<Items<T>>,
-    /// What the next stage reads from.
+    /// The source of the next stage.
     source: Source,
     strategy: WaitStrategy,
     /// The readers of the stages before the last one.

@@ -1,4 +1,4 @@
-//! What a user touches.
+//! The public interface.
 //!
 //! | file | contents |
 //! | --- | --- |

@@ -40,7 +40,7 @@ pub fn yield_now() -> Result<(), Cancelled> {
     worker.yield_now(task).map_err(|_| Cancelled::here())
 }
 
-/// What a [`yield_to`] did.
+/// The result of a [`yield_to`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum YieldTo {

@@ -78,7 +78,7 @@ macro_rules! locks {
 
 pub(crate) use locks;
 
-/// Those of `std`, on all faces, for what no model and no simulation looks at.
+/// The locks of `std`, on all faces, for data that no model and no simulation looks at.
 pub(crate) mod real {
     super::locks!([const] std::sync);
 }

@@ -53,7 +53,7 @@ impl Semaphore {
         pub const fn new(permits: usize) -> Semaphore {
             assert!(
                 permits <= RawSemaphore::MOST,
-                "cygnet: a Semaphore can have at most MAX_PERMITS permits"
+                "cygnet: a Semaphore was made with more than MAX_PERMITS permits"
             );
             Semaphore { raw: RawSemaphore::new(permits) }
         }
@@ -196,7 +196,7 @@ impl Semaphore {
 fn check(permits: usize) {
     assert!(
         permits <= RawSemaphore::MOST,
-        "cygnet: at most MAX_PERMITS permits can be acquired at once"
+        "cygnet: more than MAX_PERMITS permits were asked for at once"
     );
 }
 

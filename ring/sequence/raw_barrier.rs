@@ -54,7 +54,7 @@ pub(super) struct RawBarrier<S> {
     _sequence: PhantomData<S>,
 }
 
-/// What the publisher looks at.
+/// The fields that the publisher reads.
 struct Watched {
     wanted: AtomicU64,
     end: AtomicU8,

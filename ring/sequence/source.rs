@@ -1,4 +1,4 @@
-//! What a reader of a ring reads from.
+//! The source of a ring's reader.
 
 use super::awaited::{Numbers, try_until, wait_until};
 use super::group::SequenceBarrierGroup;

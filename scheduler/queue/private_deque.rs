@@ -325,13 +325,13 @@ impl PrivateDeque {
         // worker that lies down fences before it makes its request or finds one standing, and our
         // caller fences before it looks for sleepers.
         self.owned.full.store(head + capacity, Ordering::Relaxed);
-        // MUTANT(private_deque.attend.limit): split
+        // MUTANT(private_deque.serve.limit): split
         self.owned.limit.swap(head + capacity, Ordering::Relaxed) == 0
     }
 
     /// Whether one more item can be pushed, whatever a thief may still have to read. Owner only.
     pub(crate) fn has_room(&self) -> bool {
-        // MUTANT(private_deque.attend.room): true
+        // MUTANT(private_deque.serve.room): true
         self.owned.tail.load(Ordering::Relaxed) < self.owned.full.load(Ordering::Relaxed)
     }
 

@@ -198,15 +198,9 @@ impl Simulation {
         // SAFETY: `test` is called, or dropped, within this call. If the call of `test` does not
         // return, its frame is never resumed, and nothing in the frame is dropped.
         let test: Box<dyn FnOnce()> = unsafe { std::mem::transmute(test) };
-        assert!(
-            Worker::current().is_none(),
-            "cygnet: a simulation must not be started inside a task"
-        );
+        assert!(Worker::current().is_none(), "cygnet: a simulation was started inside a task");
         // This panics before the new simulation exists, because the outer one continues.
-        assert!(
-            !is_simulated(),
-            "cygnet: a simulation must not be started inside another simulation"
-        );
+        assert!(!is_simulated(), "cygnet: a simulation was started inside another simulation");
         panic_count::find();
         let simulation = Rc::new(Simulation {
             host: Flow::of_host(),

@@ -40,8 +40,8 @@
 //! another blocked worker has put a task there:
 //!
 //! * The giver pushes the task, then raises `given_away`, then wakes the other workers.
-//! * A blocked worker reads `given_away` before it looks into the injector. When it lies down, it
-//!   announces that, fences, and reads `given_away` again.
+//! * A blocked worker reads `given_away` before it looks into the injector. Before it
+//!   sleeps, it announces that, fences, and reads `given_away` again.
 //!
 //! Tasks that a blocked worker takes out and puts back do not raise `given_away`. They are in no
 //! queue meanwhile, so blocked workers look into the injector one at a time.

@@ -35,7 +35,7 @@ impl Counter {
 pub(crate) struct Counters {
     /// Tasks started by a loop or on a stack of their own.
     pub(crate) dispatched: Counter,
-    /// Those of them that have an extra stack for an ancestor that waits. Not a metric: tells a
+    /// Of these, tasks that have an extra stack for an ancestor that waits. Not a metric: tells a
     /// worker without stacks whether others still start tasks (stacks/exhaustion.rs).
     pub(crate) extra: Counter,
     /// Tasks called on the stack of another.

@@ -88,8 +88,8 @@ fn dropping_the_last_lease_only_schedules_the_completion() {
     });
 }
 
-/// In the document a child that is torn down without having run never completes its parent, which
-/// can make a shutdown hang. Here it does, and never on a thread without a worker. T30, C55.
+/// A child that is torn down without having run completes its parent, or a shutdown could hang,
+/// and never on a thread without a worker. T30, C55.
 #[test]
 fn a_dropped_promise_completes_its_parent_on_a_worker() {
     with_each(|rt| {

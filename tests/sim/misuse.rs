@@ -47,7 +47,7 @@ fn a_simulation_inside_another_one_is_refused_and_the_outer_one_goes_on() {
     let run = sim::run(1, || {
         let rt = runtime(2);
         let refused = panic_of(|| sim::run(2, program));
-        assert_eq!(refused, "cygnet: a simulation must not be started inside another simulation");
+        assert_eq!(refused, "cygnet: a simulation was started inside another simulation");
         assert_eq!(rt.block_on(|| spawn(|| 1).join().unwrap()), 1);
     });
     run.unwrap();

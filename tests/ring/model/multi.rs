@@ -25,7 +25,7 @@ pub(super) struct Plain {
     /// The last number that the slowest reader has read.
     pub(super) read: i128,
     pub(super) closed: bool,
-    /// It was closed because a reader had ended.
+    /// The ring was closed because a reader had ended.
     deserted: bool,
 }
 

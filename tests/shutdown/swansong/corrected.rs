@@ -1,4 +1,4 @@
-//! Promises that the document's own design does not keep.
+//! Promises that the design of the crate `swansong` does not keep.
 
 use super::{Watched, completion_of, now, race};
 use crate::common::mpsc::{Receiver, Sender};

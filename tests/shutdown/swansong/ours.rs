@@ -1,4 +1,4 @@
-//! Beyond the document: the wait for the stop alone, guards that are refused, and reports.
+//! Beyond the crate `swansong`: the wait for the stop alone, guards that are refused, and reports.
 
 use super::{Watched, beside, now, of_each_kind};
 use crate::common::prelude::*;

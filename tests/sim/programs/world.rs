@@ -33,7 +33,7 @@ struct Node {
     below: usize,
     /// The value that it has returned.
     value: Option<u64>,
-    /// It has unwound itself.
+    /// The task has unwound itself.
     unwound: bool,
 }
 

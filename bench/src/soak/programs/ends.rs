@@ -1,4 +1,4 @@
-//! Runtimes made by the programs: their ends, and a shortage of stacks.
+//! Runtimes made by the programs: their ends, and too few stacks.
 
 use cygnet::Runtime;
 
