@@ -3,9 +3,9 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `builder`, `handle`, `drop` | runtimes: built, referred to, ended |
-//! | `spawn`, `task`, `scoped_task` | starting a task; the handles of tasks |
+//! | `spawn`, `task_builder`, `task`, `scoped_task` | starting a task; the handles of tasks |
 //! | `scope`, `group`, `lease` | the nodes that tasks belong to |
-//! | `promise`, `remote_child`, `actor` | children without a closure, or elsewhere; actors |
+//! | `promise`, `remote_child` | children without a closure, or elsewhere |
 //! | `fork`, `combinators` | two closures in parallel; several tasks at once |
 //! | `cancel`, `cancelled`, `hook` | cancelling, and being told of it |
 //! | `park`, `future`, `select`, `blocking` | waits of a task |

@@ -53,9 +53,10 @@ use std::ptr::{self, NonNull};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Phase {
-    /// Spawned, in its spawner's private deque.
+    /// Spawned, in a private deque or in the hand of one worker, which need not claim the task.
     Created,
-    /// Spawned, in a public queue. A worker must claim the task before it starts it.
+    /// Spawned, in a public queue or a local one: to be claimed before it is started. (A task that
+    /// *is ready*, as in [`Ready`](super::reference::Ready), has a fiber on which it can go on.)
     Ready,
     Running,
     /// Has yielded; in its home's run queue.

@@ -15,7 +15,7 @@
 //! **An interruption may be stale.** It may come from another node than the one that the task
 //! waits in: from an outer node, while the task is in an inner one that ignores cancellation; or
 //! from a node that the task has left meanwhile. So an interrupted task checks whether it is
-//! cancelled, and goes on waiting if it is not (`Worker::wait`).
+//! cancelled, and goes on waiting if it is not (`Worker::wait_within`).
 //!
 //! **A cancel may come too late**: its caller saw the task running, and marks the node after the
 //! task has ended. Completion does not pay for this. The first query after completion decides

@@ -75,8 +75,9 @@ impl Worker {
     }
 
     /// Starts a fresh child of the running node on a fiber of its own, because it needs one or
-    /// there is no room to call it, and waits for its end. Returns `None` if the child cannot be
-    /// claimed, or if either task may run on another worker.
+    /// there is no room to call it, and waits for its end. Returns `None` if it has not waited: the
+    /// child cannot be claimed, an earlier poll has left a waker, either task may change workers,
+    /// no wait may begin here, or a cancel came just then.
     ///
     /// The child runs here until its end, so hardly anything needs a lock. The exception is the
     /// end of the child's own last child on another worker, after the child's closure. `at_home` of
@@ -143,7 +144,7 @@ impl Worker {
         if me.wait.woken() == Woken::Granted {
             return Some(Ok(()));
         }
-        // As in `wait`, the interruption may be stale. The registration stands.
+        // As in `wait_within`, the interruption may be stale. The registration stands.
         if !self.is_cancelled_here() && self.wait(joiner, kind).0.is_ok() {
             return Some(Ok(()));
         }
