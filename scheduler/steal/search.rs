@@ -4,7 +4,7 @@
 //! random worker. If a worker has only private work, the searcher makes a request, and an owner
 //! that spawns serves it at its next push. An owner that does not answer within a few microseconds
 //! is in a long computation. The searcher then takes by force: with a membarrier, which costs both
-//! sides 2 us, so the loot must be worth it.
+//! sides 3 us or more (`PATIENCE`), so the loot must be worth it.
 //!
 //! idle.rs tells which workers may search, and why none sleeps through work.
 
