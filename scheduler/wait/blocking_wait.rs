@@ -22,7 +22,7 @@
 //! # Where a descendant is called
 //!
 //! * On the present stack, if a join could call the task in place there.
-//! * Otherwise on a coroutine of its own ([`call_apart`]). The blocked coroutine waits for it as
+//! * Otherwise on a fiber of its own ([`call_apart`]). The blocked fiber waits for it as
 //!   a caller does: nothing suspends on a blocked worker, so a task that is begun runs to its
 //!   end.
 //! * If there is no stack for that, the task is given away. A task that no other worker may or
@@ -241,7 +241,7 @@ pub(in crate::scheduler) fn next_injected<W>(
 enum RunOn {
     /// The present one.
     Here,
-    /// This one, with a coroutine of its own.
+    /// This one, with a fiber of its own.
     Apart(Stack),
 }
 
@@ -319,21 +319,21 @@ fn start_here(worker: &Worker, task: RunRef) {
     start(worker, task).uncount(worker);
 }
 
-/// Runs a claimed task on a coroutine of its own, and returns when the task has ended.
+/// Runs a claimed task on a fiber of its own, and returns when the task has ended.
 fn call_apart(worker: &Worker, task: TaskRef<'_>, first: RunRef, stack: Stack) {
     let me = worker.fiber();
     let fiber = NextFiber::new::<Apart>(worker, stack, first);
     worker.adopt(&fiber);
-    // Noted for every coroutine that is left.
+    // Noted for every fiber that is left.
     me.task.set(task.pointer().as_ptr());
     worker.call_on(fiber);
     worker.reap();
-    // `me` may be the main coroutine, which has no task between two others.
+    // `me` may be the main fiber, which has no task between two others.
     me.task.set(ptr::null());
     worker.disown();
 }
 
-/// The program of a coroutine that `call_apart` makes.
+/// The program of a fiber that `call_apart` makes.
 struct Apart;
 
 impl Program for Apart {

@@ -159,7 +159,7 @@ impl Worker {
             || node.parent().is_some_and(|above| descends_from(above, scope))
     }
 
-    /// Returns the coroutine to run next, as `pick` does without isolation. The caller has
+    /// Returns the fiber to run next, as `pick` does without isolation. The caller has
     /// emptied the inbox.
     #[cold]
     #[inline(never)]
@@ -295,7 +295,7 @@ impl Worker {
     }
 
     /// Looks for members at other workers, or sleeps until there may be some. For an isolated
-    /// worker that has nothing to do, on its main coroutine. The worker is not counted as a
+    /// worker that has nothing to do, on its main fiber. The worker is not counted as a
     /// searcher. Returns `None` if it has not slept.
     pub(crate) fn search_member(&self) -> Option<Roused> {
         if self.has_ready() {

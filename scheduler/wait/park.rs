@@ -78,7 +78,7 @@ enum Spent {
     Over(Result<(), Interrupted>),
     /// By blocking the thread: no other task may run on it.
     Blocking,
-    /// By leaving for this coroutine, which runs meanwhile.
+    /// By leaving for this fiber, which runs meanwhile.
     Beside(NextFiber),
 }
 
@@ -451,7 +451,7 @@ impl Worker {
         if cancel::is_cancelled(worker.running_node()) { Err(Interrupted) } else { Ok(()) }
     }
 
-    /// Queues the running task behind the ready ones. Returns the coroutine to run next, or
+    /// Queues the running task behind the ready ones. Returns the fiber to run next, or
     /// `None` if nothing may suspend here.
     #[inline(always)]
     fn queue_behind(&self, task: TaskRef<'_>) -> Option<NextFiber> {

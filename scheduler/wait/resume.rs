@@ -45,10 +45,10 @@ fn resume_batch(tasks: Batch) {
     }
 }
 
-/// Returns the worker that has the coroutine of a waiting task.
+/// Returns the worker that has the fiber of a waiting task.
 #[inline(always)]
 fn home_of<'a>(task: &Ready) -> &'a Worker {
-    // SAFETY: the coroutine stays with its worker until the task is queued. A worker lives as long
+    // SAFETY: the fiber stays with its worker until the task is queued. A worker lives as long
     // as one of its tasks has not ended.
     unsafe { &*Worker::fiber_of(task).worker.get() }
 }
