@@ -174,7 +174,7 @@ pub(crate) enum Rest {
     Nap(Duration),
     /// As `Sleep`, with a timeout.
     SleepFor(Duration),
-    /// Wakes only for its own inbox, or at the timeout.
+    /// In no list: wakes at [`Idle::notify_worker`], or at the timeout, and never to search.
     BlockedFor(Duration),
 }
 
