@@ -315,8 +315,7 @@ impl Worker {
             if let Some(proxy) = make_public(self, fork)
                 && self.remote.private.push(proxy)
             {
-                asked |=
-                    self.remote.private.serve_requests(|| self.shared().idle.anyone_searching());
+                asked |= self.remote.private.take_request(|| self.shared().idle.anyone_searching());
             }
         });
         if asked {

@@ -32,7 +32,7 @@ impl<const N: usize> Yard<N> {
     fn push(&self, tasks: Range<usize>) {
         for task in tasks {
             if self.private.push(self.tasks.spawn(task)) {
-                self.private.serve_requests(|| true);
+                self.private.take_request(|| true);
             }
         }
     }
@@ -120,7 +120,7 @@ fn loom_a_stale_pointer_in_an_empty_private_deque_is_not_taken() {
                 yard.tasks.take(below.expect("it is in the middle"));
             }
             if full {
-                yard.private.serve_requests(|| true);
+                yard.private.take_request(|| true);
             }
         }
         while yard.pop() {}
@@ -258,9 +258,9 @@ fn loom_a_task_that_is_handed_over_is_not_stolen() {
 fn loom_a_request_to_a_private_deque_is_served_or_stays() {
     in_yard::<1>(3, 1, |yard| {
         let asker = spawn(move || yard.private.request());
-        let answered = yard.private.serve_requests(|| true);
+        let answered = yard.private.take_request(|| true);
         asker.join().unwrap();
-        assert!(yard.private.serve_requests(|| true) || answered, "a request is lost");
+        assert!(yard.private.take_request(|| true) || answered, "a request is lost");
     });
 }
 
@@ -272,7 +272,7 @@ fn loom_an_owner_that_pushes_on_leaves_a_thief_the_tasks_it_takes() {
         let thief = spawn(move || yard.steal(2));
         for task in 3..7 {
             if yard.private.push(yard.tasks.spawn(task)) {
-                yard.private.serve_requests(|| true);
+                yard.private.take_request(|| true);
                 yard.private.request();
             }
         }
@@ -295,7 +295,7 @@ fn loom_an_owner_of_a_lone_task_leaves_a_thief_the_tasks_it_takes() {
             if yard.private.push(yard.tasks.spawn(task))
                 && !(yard.private.len() == 1 && yard.private.has_room())
             {
-                yard.private.serve_requests(|| true);
+                yard.private.take_request(|| true);
             }
         }
         thief.join().unwrap();
@@ -316,7 +316,7 @@ fn loom_a_request_to_a_private_deque_that_is_trimmed_stays() {
         while yard.pop() {}
         assert!(yard.private.exceeds_bound(), "there is nothing to trim");
         beside(move || yard.private.request(), || yard.private.trim());
-        assert!(yard.private.serve_requests(|| true), "a request is lost");
+        assert!(yard.private.take_request(|| true), "a request is lost");
     });
 }
 
@@ -350,7 +350,7 @@ fn sleep_until_found<const N: usize>(yard: Stage<Yard<N>>) {
 
 /// Like `Worker::serve_requests`.
 fn serve_requests<const N: usize>(yard: Stage<Yard<N>>, fences: bool) {
-    if !yard.private.serve_requests(|| true) {
+    if !yard.private.take_request(|| true) {
         return;
     }
     yard.private.hand_over(2, Portion::HALF, |record| {

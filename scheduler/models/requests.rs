@@ -107,8 +107,8 @@ impl<const TASKS: usize> Yard<TASKS> {
         if lone && self.private.has_room() && searched() {
             return;
         }
-        let asked = self.private.serve_requests(searched);
-        let asked = self.forks.serve_requests() || asked;
+        let asked = self.private.take_request(searched);
+        let asked = self.forks.take_request() || asked;
         if !asked {
             return;
         }

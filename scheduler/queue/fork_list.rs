@@ -444,8 +444,8 @@ impl<F: Forked> ForkList<F> {
     }
 
     /// Clears a request. Returns `true` if there was one. Owner only.
-    pub(crate) fn serve_requests(&self) -> bool {
-        // Relaxed suffices, as in `PrivateDeque::serve_requests`.
+    pub(crate) fn take_request(&self) -> bool {
+        // Relaxed suffices, as in `PrivateDeque::take_request`.
         self.open && self.owned.requested.swap(false, Ordering::Relaxed)
     }
 

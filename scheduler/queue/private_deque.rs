@@ -157,7 +157,7 @@ impl PrivateDeque {
     }
 
     /// Adds an item. Returns `true` if the owner must serve requests
-    /// ([`PrivateDeque::serve_requests`]).
+    /// ([`PrivateDeque::take_request`]).
     ///
     /// Owner only.
     #[inline]
@@ -307,7 +307,7 @@ impl PrivateDeque {
     /// (wait/isolation.rs).
     ///
     /// Owner only.
-    pub(crate) fn serve_requests(&self, searched: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn take_request(&self, searched: impl FnOnce() -> bool) -> bool {
         let mut ring = match self.lock.try_lock() {
             Some(ring) => ring,
             None if self.has_room() && searched() => return false,

@@ -393,9 +393,9 @@ impl Worker {
         if lone && remote.private.has_room() && searched() {
             return;
         }
-        let asked = remote.private.serve_requests(searched);
+        let asked = remote.private.take_request(searched);
         // Inside a bare coroutine the request stands, so that each fork is served.
-        let asked = innermost().is_null() && self.remote.forks.serve_requests() || asked;
+        let asked = innermost().is_null() && self.remote.forks.take_request() || asked;
         if asked {
             self.answer();
         }
