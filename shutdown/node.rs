@@ -79,6 +79,9 @@ use std::collections::BTreeMap;
 use std::mem::{ManuallyDrop, forget};
 use std::sync::Arc;
 
+/// Added to a slot to uncount a guard.
+const LESS: u64 = 1u64.wrapping_neg();
+
 pub(super) struct Node {
     /// Set after the word says so; interrupts read only this.
     pub(super) stopped: AtomicBool,
@@ -230,15 +233,9 @@ impl Node {
     /// Counts a guard. Returns `false` if the node has ended.
     #[inline(always)]
     pub(super) fn enter(this: &NodeRef, thread: ThreadNumber) -> bool {
-        if let Some(slots) = &this.slots
-            && slots.add(thread, 1, &this.stopped)
-        {
-            return true;
-        }
-        match this.word.arrive(GUARD) {
-            Arrival::Counted => true,
-            Arrival::Alone => arrive_above(this),
-            Arrival::Gone => false,
+        match &this.slots {
+            Some(slots) => slots.add_own(thread, 1, &this.stopped) || enter_root(this, thread),
+            None => enter_word(this),
         }
     }
 
@@ -248,13 +245,13 @@ impl Node {
     /// The caller owns a guard that is counted there, and gives it up.
     #[inline(always)]
     pub(super) unsafe fn leave(this: &NodeRef, thread: ThreadNumber) {
-        if let Some(slots) = &this.slots
-            && slots.add(thread, 1u64.wrapping_neg(), &this.stopped)
-        {
-            return;
+        match &this.slots {
+            Some(slots) if slots.add_own(thread, LESS, &this.stopped) => {}
+            // SAFETY: by contract.
+            Some(slots) => unsafe { leave_root(this, slots, thread) },
+            // SAFETY: the word counts the guard, which the caller gives up.
+            None => follow(this, unsafe { this.depart(GUARD) }),
         }
-        // SAFETY: the word counts the guard, which the caller gives up.
-        follow(this, unsafe { this.depart(GUARD) });
     }
 
     /// Gives up a handle. Dropping the last handle of a root stops it.
@@ -326,6 +323,36 @@ impl State {
         if list.capacity() > 64 && list.len() < list.capacity() / 4 {
             list.shrink_to(list.len() * 2);
         }
+    }
+}
+
+/// Counts a guard of a root that is stopped, or of a thread that owns no slot.
+#[cold]
+#[inline(never)]
+fn enter_root(this: &NodeRef, thread: ThreadNumber) -> bool {
+    let slots = this.slots.as_ref();
+    slots.is_some_and(|slots| slots.add(thread, 1, &this.stopped)) || enter_word(this)
+}
+
+#[inline(always)]
+fn enter_word(this: &NodeRef) -> bool {
+    match this.word.arrive(GUARD) {
+        Arrival::Counted => true,
+        Arrival::Alone => arrive_above(this),
+        Arrival::Gone => false,
+    }
+}
+
+/// Uncounts such a guard.
+///
+/// # Safety
+/// As for [`Node::leave`].
+#[cold]
+#[inline(never)]
+unsafe fn leave_root(this: &NodeRef, slots: &Slots, thread: ThreadNumber) {
+    if !slots.add(thread, LESS, &this.stopped) {
+        // SAFETY: the word counts the guard, which the caller gives up.
+        follow(this, unsafe { this.depart(GUARD) });
     }
 }
 

@@ -99,9 +99,15 @@ impl Slots {
         Slots((0..count()).map(|_| slot()).collect())
     }
 
-    /// Adds `more` (which wraps, to subtract) for a thread. Returns `false`, having counted
-    /// nothing, if the root is stopped.
+    /// Adds `more` (which wraps, to subtract) for a thread that owns its slot. Returns `false`,
+    /// having counted nothing, if it does not, or if the root is stopped.
     #[inline(always)]
+    pub(super) fn add_own(&self, thread: ThreadNumber, more: u64, stopped: &AtomicBool) -> bool {
+        let slot = self.slot_of(thread);
+        slot.owner.load(Ordering::Relaxed) == thread.0 && slot.add_as_owner(more, stopped)
+    }
+
+    /// As [`add_own`](Slots::add_own), for any thread.
     pub(super) fn add(&self, thread: ThreadNumber, more: u64, stopped: &AtomicBool) -> bool {
         let slot = self.slot_of(thread);
         if slot.owner.load(Ordering::Relaxed) == thread.0 {
