@@ -48,7 +48,7 @@
 //! caller could pass a waiter. Two things are then cheaper:
 //!
 //! * **The seat.** At an end of a ring, a task or thread that finds the line empty waits without
-//!   the lock: it puts the address of its node into the notice, by a compare-and-swap from 0, and
+//!   the lock (not a sender beside a ring that overflows, as those use the lock anyway): it puts the address of its node into the notice, by a compare-and-swap from 0, and
 //!   then looks a last time. Whoever takes the address out again has the node. That is the waiter
 //!   itself when it gives up, or a caller that has freed something and answers [`CALL_FROM_SEAT`],
 //!   both by a compare-and-swap to 0. Or it is the holder of the lock, who blocks the seat by a
@@ -307,7 +307,7 @@ impl Line {
 
     /// Grants a permit to a waiter that has the end for itself. Returns `None` if there is no such
     /// waiter, or nothing for it; then the caller calls [`serve`](Line::serve).
-    pub(super) fn serve_alone<P: Supply>(&mut self, supply: &mut P) -> Option<Wake> {
+    pub(super) fn serve_alone<P: Supply + ?Sized>(&mut self, supply: &mut P) -> Option<Wake> {
         if self.is_shared || self.waiting.is_empty() || !supply.set_aside() {
             return None;
         }

@@ -6,7 +6,8 @@ mod futures;
 mod line;
 #[cfg(all(test, loom))]
 mod models;
-mod queue;
+mod overflow;
+mod rendezvous;
 mod ring;
 mod state;
 #[cfg(feature = "futures")]

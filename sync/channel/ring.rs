@@ -1,5 +1,5 @@
-//! The ring of a bounded channel. Values pass through it without a lock as long as no caller has to
-//! wait.
+//! The ring of a channel with room. Values pass through it without a lock as long as no caller has
+//! to wait, and the ring does not [overflow](super::overflow).
 //!
 //! After D. Vyukov's bounded queue for many producers and consumers (1024cores.net, 2010): each end
 //! has a position that only grows, and each slot has a stamp that says for which position the slot
@@ -48,6 +48,9 @@
 //! position, so the owner of a promised value may find it still on its way, and waits for the
 //! stamp.
 //!
+//! Values that have overflowed wait for places just as senders do. Whoever has the lock announces
+//! them, looks for places afterwards, and looks for waiting receivers when it has moved any.
+//!
 //! # Callers that only try
 //!
 //! STRICT may be set while more is free than the first waiter will take. A caller that only tries,
@@ -69,12 +72,16 @@ use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::time::Duration;
 use crate::shim::{Cell, load_in_total_order, spin_loop, thread};
 use crate::sync::passing::HOGS;
+use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
 /// All slots are allocated at once, so they may take at most this many bytes.
 const BYTES: usize = 1 << 20;
+/// The bytes and the slots of a ring that overflows. In a model it has one slot.
+const SMALL_BYTES: usize = 1 << 11;
+const SMALL: usize = if cfg!(loom) { 1 } else { 64 };
 /// Looks at a stamp before the thread yields between two looks.
 const POLITE: u32 = 64;
 /// Looks at a stamp before the thread sleeps between two looks, and the length of that sleep.
@@ -133,6 +140,8 @@ pub(super) struct Ring<T> {
     tail: End,
     head: End,
     capacity: i64,
+    /// The channel has room for more values.
+    overflows: bool,
     /// Their number is a power of two, so that a mask turns a position into an index.
     slots: Box<[Slot<T>]>,
 }
@@ -144,16 +153,22 @@ unsafe impl<T: Send> Send for Ring<T> {}
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {
-    /// Returns `None` if the capacity needs a queue instead: without room, or too large.
+    /// Makes the ring of a channel with this capacity, or one that overflows, if the capacity is too
+    /// large for its slots to be allocated at once. Returns `None` if the channel has no room.
     pub(super) fn new(capacity: usize) -> Option<Ring<T>> {
-        if capacity == 0 || capacity > LARGEST {
+        if capacity == 0 {
             return None;
         }
-        let slots = capacity.next_power_of_two();
-        if slots.checked_mul(size_of::<Slot<T>>()).is_none_or(|bytes| bytes > BYTES) {
-            return None;
+        let slots = capacity.min(LARGEST).next_power_of_two();
+        let bytes = slots.checked_mul(size_of::<Slot<T>>());
+        if capacity <= LARGEST && bytes.is_some_and(|bytes| bytes <= BYTES) {
+            return Some(Ring::starting_at(0, capacity, slots));
         }
-        Some(Ring::starting_at(0, capacity, slots))
+        let slots = (SMALL_BYTES / size_of::<Slot<T>>()).clamp(1, SMALL);
+        let slots = 1 << slots.ilog2();
+        let mut ring = Ring::starting_at(0, slots, slots);
+        ring.overflows = true;
+        Some(ring)
     }
 
     /// Makes a ring that begins at the position of `start`, which is a multiple of the number of
@@ -167,6 +182,7 @@ impl<T> Ring<T> {
             tail: End::starting_at(start),
             head: End::starting_at(start),
             capacity: capacity as i64,
+            overflows: false,
             slots: (0..slots as u64).map(slot).collect(),
         }
     }
@@ -175,6 +191,12 @@ impl<T> Ring<T> {
     #[inline]
     fn ends<S: Side>(&self) -> (&End, &End) {
         if S::SENDS { (&self.tail, &self.head) } else { (&self.head, &self.tail) }
+    }
+
+    /// Returns whether the channel has room for more values.
+    #[inline]
+    pub(super) fn overflows(&self) -> bool {
+        self.overflows
     }
 
     /// Returns how many places (senders) or values (receivers) there are by these words, that of
@@ -288,6 +310,12 @@ impl<T> Ring<T> {
         }
     }
 
+    /// Returns whether the position of the side might be moved, or never will be again.
+    #[inline]
+    pub(super) fn has_news<S: Side>(&self) -> bool {
+        !matches!(self.why::<S>(), Refused::Later)
+    }
+
     /// Puts the value of the cell in, or takes one out into the cell, with a permit, which is used
     /// up. Puts nothing if the channel has been closed.
     pub(super) fn by_permit<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
@@ -308,6 +336,53 @@ impl<T> Ring<T> {
         }
         self.write(word, cell.take().expect("a value is put once"));
         Ok(())
+    }
+
+    /// Moves values in from the front of the overflow, as far as there is room. Requires the
+    /// channel's lock.
+    pub(super) fn put_all(&self, values: &mut VecDeque<T>) {
+        loop {
+            let tail = load_in_total_order(&*self.tail.word);
+            let room = self.amount::<Senders>(tail, self.tail.load_other(&self.head));
+            let most = usize::try_from(room - permits(tail)).unwrap_or(0);
+            let count = most.min(values.len());
+            if count == 0 {
+                return;
+            }
+            let position = |i: usize| tail.wrapping_add(i as u64 * ONE_POSITION);
+            let (done, seen) = (Ordering::SeqCst, Ordering::Relaxed);
+            // MUTANT(ring.put_all): split
+            if self.tail.word.compare_exchange(tail, position(count), done, seen).is_ok() {
+                values.drain(..count).enumerate().for_each(|(i, v)| self.write(position(i), v));
+                return;
+            }
+        }
+    }
+
+    /// Returns how many places are filled or reserved, or a greater number.
+    pub(super) fn taken(&self) -> usize {
+        let head = load_in_total_order(&*self.head.word);
+        let tail = load_in_total_order(&*self.tail.word);
+        (distance(head, tail) + permits(tail)).unsigned_abs() as usize
+    }
+
+    /// Returns whether there is a place without a permit.
+    pub(super) fn has_room(&self) -> bool {
+        let tail = load_in_total_order(&*self.tail.word);
+        self.amount::<Senders>(tail, self.tail.load_other(&self.head)) > permits(tail)
+    }
+
+    /// Announces that the ring has overflowed: senders come for the lock, and so do receivers when
+    /// half of the ring is free. Requires the channel's lock.
+    pub(super) fn announce_overflow(&self, is_strict: bool) {
+        self.tail.set_strict(true);
+        let since = self.head.word.load(Ordering::Relaxed);
+        self.tail.waiters.write(LineState::new(is_strict, self.slots.len() / 2, since));
+    }
+
+    /// Returns whether the ring may have overflowed.
+    pub(super) fn has_overflowed(&self) -> bool {
+        self.overflows && load_in_total_order(&*self.tail.word) & STRICT != 0
     }
 
     /// Frees the void slots at the head, as long as no permit is out: there may be no receiver left
@@ -341,7 +416,7 @@ impl<T> Ring<T> {
         let (mine, other) = self.ends::<S>();
         let line = mine.waiters.read();
         line.waits()
-            && (line.seated().is_some() || {
+            && (line.seated::<S>().is_some() || {
                 let moved = load_in_total_order(&*other.word);
                 // An upper bound: since the other side saw the word of this side, it can only have
                 // moved on.
@@ -358,7 +433,7 @@ impl<T> Ring<T> {
     #[cold]
     #[inline(never)]
     pub(super) fn hand_over(&self, node: *const WaitNode, value: &mut Option<T>) -> bool {
-        if !self.head.waiters.take(node) {
+        if !self.head.waiters.take::<Receivers>(node) {
             return false;
         }
         // Not before the receiver is taken: it might be told of the end meanwhile, and sit down
@@ -390,8 +465,8 @@ impl<T> Ring<T> {
     /// Calls the waiter in the seat of the side, if there is one.
     pub(super) fn call_seated<S: Side>(&self) -> Option<Wake> {
         let waiters = self.seat::<S>();
-        let node = waiters.read().seated()?;
-        waiters.take(node).then(|| self.call::<S>(node))
+        let node = waiters.read().seated::<S>()?;
+        waiters.take::<S>(node).then(|| self.call::<S>(node))
     }
 
     /// Calls a waiter that the caller has taken out of the seat of the side.
@@ -519,7 +594,7 @@ impl<T, S: Side> Supply for OfRing<'_, T, S> {
     }
 
     fn block_seat(&mut self) -> Option<*const WaitNode> {
-        self.0.seat::<S>().block_seat()
+        self.0.seat::<S>().block_seat().seated::<S>()
     }
 
     fn announce(&self, line: LineState) {
@@ -563,13 +638,14 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_is_made_only_for_a_capacity_that_fits() {
+    fn a_ring_that_cannot_be_allocated_at_once_overflows() {
         for capacity in [1, 2, 3, 1024, LARGEST] {
-            assert!(Ring::<u64>::new(capacity).is_some(), "{capacity}");
+            assert!(!Ring::<u64>::new(capacity).unwrap().overflows(), "{capacity}");
         }
-        for capacity in [0, LARGEST + 1, usize::MAX - 1, usize::MAX] {
-            assert!(Ring::<u64>::new(capacity).is_none(), "{capacity}");
+        for capacity in [LARGEST + 1, usize::MAX - 1, usize::MAX] {
+            assert!(Ring::<u64>::new(capacity).unwrap().overflows(), "{capacity}");
         }
-        assert!(Ring::<[u8; 4096]>::new(1024).is_none());
+        assert!(Ring::<[u8; 4096]>::new(1024).unwrap().overflows());
+        assert!(Ring::<u64>::new(0).is_none());
     }
 }
