@@ -1,32 +1,25 @@
 //! Channels for one value, from one sender to one receiver.
 //!
-//! The value is the content of a [slot](super::slot), which counts one value at most.
-//!
-//! ```text
-//!  OPEN --send------------------------> ENDED, with the value --recv--> ENDED, without
-//!   |                                                                     ^
-//!   +-- the sender goes, or the receiver closes the channel or goes ------+
-//! ```
-//!
-//! The channel leaves OPEN once, under the lock, and then calls all waiters: the receiver, which
-//! waits for the value, or the sender, which waits until the value is unwanted. The sender is used
-//! up by `send`, so for a sender an ENDED channel is one that accepts no value. No other receiver
-//! can come between a call and the receiver's look, because a receiver waits through an exclusive
-//! reference. The value is moved in and out under the lock, and dropped outside.
+//! The channel ends once: by a send, or when one of the two ends closes it or goes. The receiver waits
+//! for the end to find the value, the sender to learn that the value is unwanted. The sender is used
+//! up by `send`, so for a sender a channel that has ended is one that accepts no value. How the two
+//! share one word: [`shared`].
 
 #[cfg(all(test, loom))]
 mod models;
+mod shared;
 
 use super::after;
 use super::channel::TryRecvError;
 use super::errors::WaitError;
 use super::future::future;
-use super::slot::{Cursor, Slot, SlotWait, receive, receive_called, wait};
 use crate::runtime::is_cancelled;
 use crate::scheduler::wait::waiters::{WaitFuture, enter};
 use crate::task::outcome::{drop_all, resume_in_destructor};
+use shared::{EndOf, Shared};
+use std::mem::ManuallyDrop;
 use std::panic::Location;
-use std::sync::Arc;
+use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 /// Creates a channel for one value, such as the answer to a request.
@@ -45,77 +38,47 @@ use std::time::{Duration, Instant};
 /// assert_eq!(answer, Ok(42));
 /// ```
 pub fn oneshot<T>() -> (OneshotSender<T>, OneshotReceiver<T>) {
-    let slot = Arc::new(Slot::new(None, 0));
-    (OneshotSender { slot: Arc::clone(&slot) }, OneshotReceiver { slot })
+    let shared = NonNull::from(Box::leak(Box::new(Shared::new())));
+    (OneshotSender { shared }, OneshotReceiver { shared, has_received: false })
 }
 
 /// The sending end of a [`oneshot()`]. If it is dropped without having sent a value, the channel is
 /// closed.
 pub struct OneshotSender<T> {
-    slot: Arc<Slot<Option<T>>>,
+    shared: NonNull<Shared<T>>,
 }
 
 /// The receiving end of a [`oneshot()`]. Dropping it closes the channel, and drops a value in it.
 pub struct OneshotReceiver<T> {
-    slot: Arc<Slot<Option<T>>>,
+    shared: NonNull<Shared<T>>,
+    has_received: bool,
 }
 
-impl<T> Slot<Option<T>> {
-    /// Leaves OPEN, with this value if any. Returns the value if the channel is not OPEN.
-    fn finish(&self, value: Option<T>) -> Result<(), Option<T>> {
-        let mut state = self.state.lock();
-        if self.has_ended() {
-            return Err(value);
-        }
-        state.content = value;
-        self.count_sent(state);
-        Ok(())
-    }
+// SAFETY: the ends share the memory by the protocol of `shared`, and `T: Send` lets the value move.
+unsafe impl<T: Send> Send for OneshotSender<T> {}
+// SAFETY: as above. A shared reference to an end reads the word, or enters the list.
+unsafe impl<T: Send> Sync for OneshotSender<T> {}
+// SAFETY: as for the sender.
+unsafe impl<T: Send> Send for OneshotReceiver<T> {}
+// SAFETY: as for the sender.
+unsafe impl<T: Send> Sync for OneshotReceiver<T> {}
 
-    fn has_ended(&self) -> bool {
-        self.sent() > 0
-    }
-
-    /// Takes the value if it is there.
-    fn take(&self) -> Result<T, TryRecvError> {
-        let mut state = self.state.lock();
-        let value = state.content.take();
-        value.ok_or(if self.has_ended() { TryRecvError::Closed } else { TryRecvError::Empty })
-    }
-
-    /// The channel as its sender waits for its end.
-    fn ending(&self) -> SlotWait<'_, Option<T>> {
-        SlotWait { slot: self, passed: 0, what: "the end of a oneshot's receiver" }
-    }
-}
-
-/// The cursor of the receiver.
-struct Only;
-
-impl<T> Cursor<Option<T>> for Only {
-    type Value = T;
-
-    const WHAT: &'static str = "the value of a oneshot";
-
-    fn passed(&self) -> u64 {
-        0
-    }
-
-    fn next(&mut self, slot: &Slot<Option<T>>) -> Result<T, TryRecvError> {
-        slot.take()
-    }
-}
+// A value is moved in and out, and cannot be seen while it is in the channel.
+unwind_safe! { impl<T> OneshotSender<T> }
+unwind_safe! { impl<T> OneshotReceiver<T> }
 
 impl<T> OneshotSender<T> {
     /// Sends the value.
     ///
-    /// Does not suspend, and does not check for cancellation. Costs a lock acquisition, and a
-    /// wake-up if the receiver waits.
+    /// Does not suspend, and does not check for cancellation. Costs an atomic update, and a wake-up
+    /// if the receiver waits.
     ///
     /// # Errors
     /// Returns `value` if the receiver is gone or has [closed](OneshotReceiver::close) the channel.
     pub fn send(self, value: T) -> Result<(), T> {
-        let sent = self.slot.finish(Some(value));
+        let this = ManuallyDrop::new(self);
+        // SAFETY: the memory is the channel's own, and this is the last use of this end.
+        let sent = unsafe { Shared::sender_goes(this.shared, Some(value)) };
         sent.map_err(|refused| refused.expect("a refused value is returned"))
     }
 
@@ -130,7 +93,17 @@ impl<T> OneshotSender<T> {
     /// assert_eq!(sender.send(1), Err(1));
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.slot.has_ended()
+        self.shared().has_ended()
+    }
+
+    /// A sender that has sent is gone.
+    fn has_value(&self) -> bool {
+        false
+    }
+
+    fn shared(&self) -> &Shared<T> {
+        // SAFETY: the memory is there until both ends are gone.
+        unsafe { self.shared.as_ref() }
     }
 
     /// Waits until the receiver is gone or has closed the channel.
@@ -163,7 +136,7 @@ impl<T> OneshotSender<T> {
     #[track_caller]
     fn closed_until(&self, until: Option<Instant>) -> Result<(), WaitError> {
         if is_cancelled() || !self.is_closed() {
-            enter(&self.slot.ending(), 0, until).map_err(WaitError::of)?;
+            enter(&EndOf::for_sender(self.shared()), 0, until).map_err(WaitError::of)?;
         }
         Ok(())
     }
@@ -172,14 +145,15 @@ impl<T> OneshotSender<T> {
     /// it is first polled.
     #[track_caller]
     pub fn closed_async(&self) -> OneshotClosed<'_, T> {
-        OneshotClosed { wait: WaitFuture::new(self.slot.ending(), 0, Location::caller()) }
+        let end = EndOf::for_sender(self.shared());
+        OneshotClosed { wait: WaitFuture::new(end, 0, Location::caller()) }
     }
 }
 
 impl<T> OneshotReceiver<T> {
     /// Receives the value, waiting for it.
     ///
-    /// Suspends if the value has not been sent. Costs a lock acquisition if it has.
+    /// Suspends if the value has not been sent.
     ///
     /// # Errors
     /// [`WaitError::Closed`] if no value will come: the sender was dropped without sending one, the
@@ -192,7 +166,7 @@ impl<T> OneshotReceiver<T> {
     /// between tasks.
     #[track_caller]
     pub fn recv(&mut self) -> Result<T, WaitError> {
-        receive(&self.slot, &mut Only, None)
+        self.recv_until(None)
     }
 
     /// Like [`recv`](OneshotReceiver::recv), but waits for `time` at most. It may be called again
@@ -216,7 +190,28 @@ impl<T> OneshotReceiver<T> {
     /// Like `recv`.
     #[track_caller]
     pub fn recv_timeout(&mut self, time: Duration) -> Result<T, WaitError> {
-        receive(&self.slot, &mut Only, after(time))
+        self.recv_until(after(time))
+    }
+
+    #[track_caller]
+    fn recv_until(&mut self, until: Option<Instant>) -> Result<T, WaitError> {
+        if is_cancelled() || self.is_open() {
+            enter(&EndOf::for_receiver(self.shared()), 0, until).map_err(WaitError::of)?;
+        }
+        self.try_recv().map_err(|_| WaitError::Closed)
+    }
+
+    fn is_open(&self) -> bool {
+        !self.has_received && !self.shared().has_ended()
+    }
+
+    fn has_value(&self) -> bool {
+        !self.has_received && self.shared().has_value()
+    }
+
+    fn shared(&self) -> &Shared<T> {
+        // SAFETY: the memory is there until both ends are gone.
+        unsafe { self.shared.as_ref() }
     }
 
     /// Receives the value if it is there now.
@@ -227,14 +222,19 @@ impl<T> OneshotReceiver<T> {
     /// [`TryRecvError::Empty`] if it is not there yet, [`TryRecvError::Closed`] if it will not
     /// come.
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
-        self.slot.take()
+        let value = self.shared().take()?;
+        self.has_received = true;
+        Ok(value)
     }
 
     /// Like [`recv`](OneshotReceiver::recv), as a future for any executor. If it is dropped before
     /// it is ready, it has received nothing.
     #[track_caller]
     pub fn recv_async(&mut self) -> OneshotRecv<'_, T> {
-        OneshotRecv { wait: wait(&self.slot, &Only, Location::caller()), slot: &self.slot }
+        // SAFETY: the memory is there until both ends are gone, and the future borrows this one.
+        let shared = unsafe { self.shared.as_ref() };
+        let end = EndOf::for_receiver(shared);
+        OneshotRecv { wait: WaitFuture::new(end, 0, Location::caller()), receiver: self }
     }
 
     /// Closes the channel: sending fails from now on, and a value that was sent can still be
@@ -249,24 +249,22 @@ impl<T> OneshotReceiver<T> {
     /// assert!(receiver.recv().is_err());
     /// ```
     pub fn close(&mut self) {
-        let _ = self.slot.finish(None);
+        self.shared().close();
     }
 }
 
 impl<T> Drop for OneshotSender<T> {
     fn drop(&mut self) {
-        if !self.is_closed() {
-            let _ = self.slot.finish(None);
-        }
+        // SAFETY: the memory is the channel's own, and this is the last use of this end.
+        let _ = unsafe { Shared::sender_goes(self.shared, None) };
     }
 }
 
 impl<T> Drop for OneshotReceiver<T> {
     fn drop(&mut self) {
-        self.close();
-        // No later call can receive the value. It is dropped without the lock, after the waiters
-        // have been woken.
-        if let Some(payload) = drop_all(self.slot.take()) {
+        // SAFETY: the memory is the channel's own, and this is the last use of this end.
+        let value = unsafe { Shared::receiver_goes(self.shared) };
+        if let Some(payload) = drop_all(value) {
             resume_in_destructor(payload);
         }
     }
@@ -276,9 +274,9 @@ macro_rules! debug_ends {
     ($($end:ident),*) => {$(
         debug! {
             impl<T> $end<T> as this {
-                sent: this.slot.state.lock().content.is_some(),
-                closed: this.slot.has_ended(),
-                waiting: this.slot.locations(),
+                sent: this.has_value(),
+                closed: this.shared().has_ended(),
+                waiting: this.shared().locations(),
             }
         }
     )*};
@@ -289,18 +287,18 @@ debug_ends!(OneshotSender, OneshotReceiver);
 future! {
     /// The future of [`OneshotReceiver::recv_async`].
     pub struct OneshotRecv<'a, T> {
-        wait: WaitFuture<SlotWait<'a, Option<T>>>,
-        slot: &'a Slot<Option<T>>,
+        wait: WaitFuture<EndOf<'a, T>>,
+        receiver: &'a mut OneshotReceiver<T>,
     }
     /// The only error is [`WaitError::Closed`].
     type Output = Result<T, WaitError>;
-    |this, _| receive_called(this.slot, &mut Only)
+    |this, _| this.receiver.try_recv().map_err(|_| WaitError::Closed)
 }
 
 future! {
     /// The future of [`OneshotSender::closed_async`].
     pub struct OneshotClosed<'a, T> {
-        wait: WaitFuture<SlotWait<'a, Option<T>>>,
+        wait: WaitFuture<EndOf<'a, T>>,
     }
     type Output = ();
     |this, _| ()
