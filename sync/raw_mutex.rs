@@ -133,13 +133,13 @@ impl RawMutex {
     /// run first.
     #[inline(always)]
     pub(super) fn try_lock(&self, holder: Holder) -> bool {
-        let word = self.word.load(Ordering::Relaxed);
-        if word != FREE && (word & !BITS != FREE || self.is_hogged_at(word)) {
-            return false;
-        }
-        let new = word | holder.number();
+        let (new, done, seen) = (holder.number(), Ordering::Acquire, Ordering::Relaxed);
+        // Without a look before it: the processor ends that look before it begins this.
         // MUTANT(mutex.lock): relaxed, split
-        self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        match self.word.compare_exchange(FREE, new, done, seen) {
+            Ok(_) => true,
+            Err(word) => !self.is_hogged_at(word) && self.try_pass(holder),
+        }
     }
 
     /// Takes the mutex if it is free, ahead of its waiters.
@@ -162,11 +162,9 @@ impl RawMutex {
     /// `holder` holds the mutex.
     #[inline(always)]
     pub(super) unsafe fn unlock(&self, holder: Holder) {
-        let word = holder.number();
-        if self.word.load(Ordering::Relaxed) != word
-            // MUTANT(mutex.unlock): relaxed, split
-            || self.word.compare_exchange(word, FREE, Ordering::Release, Ordering::Relaxed).is_err()
-        {
+        let (word, done, seen) = (holder.number(), Ordering::Release, Ordering::Relaxed);
+        // MUTANT(mutex.unlock): relaxed, split
+        if self.word.compare_exchange(word, FREE, done, seen).is_err() {
             self.unlock_queued();
         }
     }
