@@ -128,6 +128,19 @@ pub const REQUESTS: Size = Size(16_000, 400);
 /// Nanoseconds of computation per answer.
 pub const ANSWER_WORK: u64 = 1_000;
 
+/// Round trips of two tasks.
+pub const ROUND_TRIPS: Size = Size(20_000, 400);
+/// Turns of all tasks at a lock, a condition variable or a barrier.
+pub const TURNS: Size = Size(64_000, 1_280);
+/// Nanoseconds of computation inside the lock, and outside.
+pub const TURN_WORK: u64 = 300;
+/// Tasks that sleep once, and the milliseconds of the shortest sleep: long enough to start all
+/// tasks meanwhile. The longest sleep takes a second more. A million tasks take 15 s on a busy
+/// machine.
+pub const SLEEPERS: Size = Size(300_000, 1_000);
+/// See [`SLEEPERS`].
+pub const SLEEP: Size = Size(3_000, 10);
+
 /// The number of rounds of phases with jobs of `nanos` nanoseconds: 16 ms of computation in all.
 pub const fn rounds(nanos: u64) -> Size {
     Size(2_000_000 / nanos as usize, 2)
@@ -216,6 +229,18 @@ const fn shared(name: &'static str, about: &'static str) -> Case {
     Case { parts: WITH_WAITS, has_parts_for_each_worker: true, ..busy(name, about) }
 }
 
+/// A case of tasks that take turns.
+const fn turning(name: &'static str, about: &'static str) -> Case {
+    Case { parts: WITH_WAITS, ..timed(name, about, TWO) }
+}
+
+/// A case of round trips between two tasks.
+const fn round_trip(name: &'static str, about: &'static str) -> Case {
+    let Size(full, look) = ROUND_TRIPS;
+    let case = Case { parts: WITH_WAITS, ..timed(name, about, BOTH) };
+    case.resulting(sum_below(full) + full as u64, sum_below(look) + look as u64)
+}
+
 const fn delay(name: &'static str, about: &'static str, workers: &'static [usize]) -> Case {
     Case { parts: DELAYS, ..timed(name, about, workers) }
 }
@@ -252,6 +277,7 @@ pub const CASES: &[Case] = &[
     timed("scope", "a scope is opened and closed while 1,000 siblings live (tokio: a child token)", ONE),
     Case { parts: CANCELLED, ..timed("cancel-10k", "a tree of 10,000 groups, ten below each, is cancelled, and each is queried (tokio: tokens): a node", ONE) },
     Case { parts: CANCELLED, ..timed("cancel-100k", "the same of 100,000", ONE) },
+    Case { parts: CANCELLED, ..timed("cancel-handles-100k", "the same with a handle of each, by which it is queried (tokio: clones of the tokens)", ONE) },
     Case { parts: CANCELLED_WAITERS, ..timed("cancel-waiting-10k", "a tree of 10,000 waiting tasks, ten below each, is cancelled, and all end (tokio: tokens, a task waits for each): a node", ONE) },
     Case { parts: CANCELLED_WAITERS, ..timed("cancel-waiting-100k", "the same of 100,000", ONE) },
     timed("mutex", "an uncontended mutex is locked and unlocked (serial: that of std)", ONE),
@@ -319,6 +345,28 @@ pub const CASES: &[Case] = &[
     shared("readers-95", "four tasks a worker use one reader-writer lock, for reading in 19 turns of 20, and compute for 300 ns inside and outside: a turn, and the wait for the lock (parking_lot: one thread a worker)").resulting(READ_TURNS.0 as u64 / 20, READ_TURNS.1 as u64 / 20),
     Case { has_parts_for_each_worker: true, ..busy("many-senders", "40,000 values from four tasks a worker, room for 64, to a task that computes for 500 ns each: a value (threads: crossbeam-channel)") }.resulting(sum_below(SENT.0), sum_below(SENT.1)),
     shared("request-reply", "two pairs of tasks a worker, each over two channels with room for one; one asks, the other computes for 1 us and answers: an exchange, and the wait for the answer (threads: crossbeam-channel)").resulting(sum_below(REQUESTS.0) + REQUESTS.0 as u64, sum_below(REQUESTS.1) + REQUESTS.1 as u64),
+    round_trip("round-trip-bounded", "two tasks, one asks, the other answers, over two channels with room for one: a round trip (threads: crossbeam-channel; may: spsc)"),
+    round_trip("round-trip-rendezvous", "the same over channels without room"),
+    round_trip("round-trip-unbounded", "the same over channels with unlimited room (may: mpsc)"),
+    round_trip("round-trip-oneshot", "the same; a request goes over a channel with room for one, with a oneshot sender for the answer (may: spsc)"),
+    turning("turns-mutex-2", "two tasks lock one mutex in turn, and compute for 300 ns inside and outside: a turn, and the wait for the lock (threads: one a task)").resulting(TURNS.0 as u64, TURNS.1 as u64),
+    turning("turns-mutex-8", "the same with 8 tasks").resulting(TURNS.0 as u64, TURNS.1 as u64),
+    turning("turns-mutex-64", "the same with 64 tasks").resulting(TURNS.0 as u64, TURNS.1 as u64),
+    turning("turns-mutex-fifo-2", "two tasks do the same with a mutex that is handed over in order (tokio, may: the same as above)").resulting(TURNS.0 as u64, TURNS.1 as u64),
+    turning("turns-mutex-fifo-8", "the same with 8 tasks").resulting(TURNS.0 as u64, TURNS.1 as u64),
+    turning("turns-mutex-fifo-64", "the same with 64 tasks").resulting(TURNS.0 as u64, TURNS.1 as u64),
+    turning("turns-rwlock-2", "two tasks do the same with a reader-writer lock, for reading in 19 turns of 20").resulting(TURNS.0 as u64 / 20, TURNS.1 as u64 / 20),
+    turning("turns-rwlock-8", "the same with 8 tasks").resulting(TURNS.0 as u64 / 20, TURNS.1 as u64 / 20),
+    turning("turns-rwlock-64", "the same with 64 tasks").resulting(TURNS.0 as u64 / 20, TURNS.1 as u64 / 20),
+    turning("turns-semaphore-2", "two tasks do the same with a semaphore that has one permit").resulting(TURNS.0 as u64, TURNS.1 as u64),
+    turning("turns-semaphore-8", "the same with 8 tasks").resulting(TURNS.0 as u64, TURNS.1 as u64),
+    turning("turns-semaphore-64", "the same with 64 tasks").resulting(TURNS.0 as u64, TURNS.1 as u64),
+    turning("turns-condvar-2", "one of two tasks fills a place for one value, the other empties it, with a mutex and two condition variables: a turn, and the wait for it").resulting(TURNS.0 as u64, TURNS.1 as u64),
+    turning("turns-condvar-8", "the same with 8 tasks, half of which fill the place").resulting(TURNS.0 as u64, TURNS.1 as u64),
+    turning("turns-condvar-64", "the same with 64 tasks").resulting(TURNS.0 as u64, TURNS.1 as u64),
+    turning("turns-barrier-2", "two tasks pass a barrier together, again and again: a turn of one task, and its wait").resulting(TURNS.0 as u64 / 2, TURNS.1 as u64 / 2),
+    turning("turns-barrier-8", "the same with 8 tasks").resulting(TURNS.0 as u64 / 8, TURNS.1 as u64 / 8),
+    turning("turns-barrier-64", "the same with 64 tasks").resulting(TURNS.0 as u64 / 64, TURNS.1 as u64 / 64),
     timed("sum", "the sum of 8 Mi numbers of 64 bits", BOTH).resulting(18_010_239_844_405_602, 214_281_280_960_332),
     timed("items", "the sum of 1,000,000 items that take 20 ns each", BOTH),
     timed("quicksort", "1 Mi numbers of 32 bits, a fork at each partition", BOTH)
@@ -327,6 +375,11 @@ pub const CASES: &[Case] = &[
         parts: &[Part { key: CPU, label: "CPU" }],
         ..timed("control-loop", "a thread submits a job of 100 us every 10 ms: processor time of the process for each", TWO)
     },
+    Case {
+        parts: &[Part { key: CPU, label: "CPU" }],
+        ..timed("sleepers", "300,000 tasks that each sleep once, for three to four seconds, all at the same time: processor time of the process for each", ONE)
+    },
+    timed("runtime", "a runtime is started, runs nothing inside it, and is dropped", TWO),
 ];
 
 /// Finds the case of that name.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 
-use super::cases::{CONTENDERS, LOCKS, MESSAGES, SPREAD_OF, VALUES};
+use super::cases::{self, CONTENDERS, LOCKS, MESSAGES, SPREAD_OF, VALUES};
 use super::runtimes::rings::Traffic;
 use crate::measure::busy::{Stint, since_the_first};
 use crate::measure::harness::{
@@ -142,6 +142,65 @@ impl ControlJob {
         self.work.run(1);
         self.done.fetch_add(1, Ordering::Release);
     }
+}
+
+/// Tasks that each sleep once.
+#[derive(Debug)]
+pub struct Sleepers {
+    /// The number of tasks.
+    pub count: usize,
+    shortest: Duration,
+    missing: AtomicUsize,
+    ended: AtomicUsize,
+    ended_before_all_slept: AtomicUsize,
+}
+
+impl Sleepers {
+    fn new(count: usize, shortest: Duration) -> Arc<Sleepers> {
+        Arc::new(Sleepers {
+            count,
+            shortest,
+            missing: AtomicUsize::new(count),
+            ended: AtomicUsize::new(0),
+            ended_before_all_slept: AtomicUsize::new(0),
+        })
+    }
+
+    /// Called by task number `index` before it sleeps. Returns the time that it sleeps for.
+    pub fn lie_down(&self, index: usize) -> Duration {
+        if self.missing.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.ended_before_all_slept
+                .store(self.ended.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+        // Spread over the timers, as the deadlines of a program are.
+        self.shortest + Duration::from_millis(index as u64 % 1_000)
+    }
+
+    /// Called by each task after its sleep.
+    pub fn rise(&self) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Measures the processor time of the process per sleeper. `run` runs all sleepers to their end.
+///
+/// # Errors
+/// Some sleepers always ended before all of them slept.
+pub fn sleepers(setting: &Setting, mut run: impl FnMut(Arc<Sleepers>)) -> CaseResult {
+    // A few beforehand, so that threads are started and timers set up.
+    run(Sleepers::new(10, Duration::ZERO));
+    // A disturbed process takes longer to start them all.
+    for factor in [1, 2, 4] {
+        let shortest = Duration::from_millis(setting.size(cases::SLEEP) as u64) * factor;
+        let sleepers = Sleepers::new(setting.size(cases::SLEEPERS), shortest);
+        let cpu_before = cpu_time();
+        run(Arc::clone(&sleepers));
+        let cpu = cpu_time().saturating_sub(cpu_before);
+        if sleepers.ended_before_all_slept.load(Ordering::Relaxed) == 0 {
+            return Ok(Measured::of([(CPU, cpu.as_nanos() as f64)]).each(sleepers.count));
+        }
+    }
+    anyhow::bail!("the first sleepers ended before the last one slept")
 }
 
 /// Submits a job every 10 ms and measures the processor time that the process takes per job.

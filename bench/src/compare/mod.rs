@@ -30,6 +30,9 @@ mod prelude {
     };
     pub(in crate::compare) use super::kernels::data::numbers;
     pub(in crate::compare) use super::kernels::forks::{self, item_size, with_forks};
+    pub(in crate::compare) use super::kernels::waits::{
+        self, Number, Place, locks_like_those_of_std,
+    };
     pub(in crate::compare) use super::kernels::{Fork, Serial, fork, splitmix};
     pub(in crate::compare) use super::measure::*;
     pub(in crate::compare) use super::runtimes::rings::Traffic;

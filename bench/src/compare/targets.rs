@@ -20,6 +20,8 @@ pub struct Target {
     pub workers: usize,
     /// The runtimes on the other side.
     pub beside: Beside,
+    /// The case of those runtimes.
+    pub their_case: &'static str,
     /// The number of workers on which those runtimes run the case.
     pub their_workers: usize,
     /// The ratio that should not be exceeded.
@@ -33,6 +35,7 @@ pub type Beside = &'static [&'static str];
 const ANY_PEER: Beside = &[];
 const CHILI: Beside = &["chili"];
 const RAYON: Beside = &["rayon"];
+const MAY: Beside = &["may"];
 const TOKIO: Beside = &["tokio"];
 const SWANSONG: Beside = &["swansong"];
 const FORKING: Beside = &["chili", "rayon"];
@@ -44,7 +47,7 @@ const SERIAL: Beside = &["serial"];
 
 /// A comparison with other runtimes on the same number of workers.
 const fn peer(case: &'static str, workers: usize, beside: Beside, most: f64) -> Target {
-    Target { case, key: TIME, workers, beside, their_workers: workers, most }
+    Target { case, key: TIME, workers, beside, their_case: case, their_workers: workers, most }
 }
 
 /// A comparison of one worker with the work without a scheduler.
@@ -55,6 +58,11 @@ const fn overhead(case: &'static str, most: f64) -> Target {
 /// A comparison of two workers with one.
 const fn speedup(case: &'static str, most: f64) -> Target {
     Target { workers: 2, their_workers: 1, ..peer(case, 1, ITSELF, most) }
+}
+
+/// A comparison of a round trip with one over bounded channels.
+const fn bounded_trip(case: &'static str, workers: usize) -> Target {
+    Target { their_case: "round-trip-bounded", ..peer(case, workers, ITSELF, 1.2) }
 }
 
 /// Comparisons of many more workers than processors with two workers: time and processor time.
@@ -101,8 +109,8 @@ pub const TARGETS: &[&[Target]] = &[
     &[speedup("batch", 1.0)],
     &[peer("switch", 1, &["corosensei"], 2.0)],
     &[peer("switch", 1, &["generator"], 1.0)],
-    &[peer("yield-2", 1, &["may"], 0.2)],
-    &[peer("yield-1000", 1, &["may"], 0.2)],
+    &[peer("yield-2", 1, MAY, 0.2)],
+    &[peer("yield-1000", 1, MAY, 0.2)],
     &both("ping-pong", TOKIO, 0.5),
     &[overhead("ask", 2.0)],
     &[peer("scope", 1, TOKIO, 0.5)],
@@ -110,6 +118,8 @@ pub const TARGETS: &[&[Target]] = &[
     &[peer("cancel-100k", 1, TOKIO, 0.25)],
     &[Target { key: ASKED, ..peer("cancel-10k", 1, TOKIO, 1.0) }],
     &[Target { key: ASKED, ..peer("cancel-100k", 1, TOKIO, 1.0) }],
+    &[peer("cancel-handles-100k", 1, TOKIO, 1.0)],
+    &[Target { key: ASKED, ..peer("cancel-handles-100k", 1, TOKIO, 1.0) }],
     &[peer("cancel-waiting-10k", 1, TOKIO, 0.25)],
     &[peer("cancel-waiting-100k", 1, TOKIO, 0.25)],
     &[overhead("mutex", 1.0)],
@@ -140,6 +150,17 @@ pub const TARGETS: &[&[Target]] = &[
     &[peer("shut-down-10k", 1, SWANSONG, 0.1)],
     &[peer("shut-down-10k", 1, TOKIO, 0.4)],
     &both("wait-once", TOKIO, 1.1),
+    &[peer("round-trip-bounded", 1, MAY, 0.95)],
+    &[bounded_trip("round-trip-rendezvous", 1), bounded_trip("round-trip-rendezvous", 2)],
+    &[bounded_trip("round-trip-unbounded", 1), bounded_trip("round-trip-unbounded", 2)],
+    &[peer("round-trip-oneshot", 1, TOKIO, 0.5)],
+    &[peer("round-trip-bounded", 2, ANY_PEER, 1.0)],
+    &[peer("round-trip-rendezvous", 2, ANY_PEER, 1.0)],
+    &[peer("round-trip-unbounded", 2, ANY_PEER, 1.0)],
+    &[peer("round-trip-oneshot", 2, ANY_PEER, 1.0)],
+    &[peer("turns-mutex-fifo-64", 2, TOKIO, 1.0)],
+    &[peer("runtime", 2, ANY_PEER, 1.0)],
+    &[Target { key: CPU, ..peer("sleepers", 1, TOKIO, 1.2) }],
     &[Target { key: CPU, ..peer("control-loop", 2, ANY_PEER, 1.0) }],
     &crowd("queens"),
     &crowd("tree"),
@@ -179,10 +200,10 @@ impl Target {
 
     /// Judges the target by the rows of a page.
     pub fn judge(&self, page: &Page) -> Judged {
-        let of_case = || page.rows_of(self.case).filter(|row| !row.values(self.key).is_empty());
-        let ours = of_case().find(|row| row.runtime == "cygnet" && row.workers == self.workers);
+        let of = |case| page.rows_of(case).filter(|row| !row.values(self.key).is_empty());
+        let ours = of(self.case).find(|row| row.runtime == "cygnet" && row.workers == self.workers);
         let median = |row: &Row| stats::median(row.values(self.key));
-        let theirs = of_case()
+        let theirs = of(self.their_case)
             .filter(|row| self.is_beside(row))
             .min_by(|a, b| median(a).total_cmp(&median(b)));
         let values = [ours, theirs].map(|row| row.map_or(&[][..], |row| row.values(self.key)));
@@ -209,10 +230,12 @@ impl Target {
             (names, None) => format!("the better of {}", names.join(" and ")),
             (_, Some(found)) => format!("the best, {found}"),
         };
-        if self.workers == self.their_workers {
-            who
-        } else {
+        if self.case != self.their_case {
+            format!("{who}, {}", self.their_case)
+        } else if self.workers != self.their_workers {
             format!("{who}, {}", super::contenders::workers(self.their_workers))
+        } else {
+            who
         }
     }
 }
@@ -232,7 +255,8 @@ mod tests {
             assert!(target.key == CPU || case.parts.iter().any(|part| part.key == target.key));
             for name in target.beside.iter().filter(|_| cfg!(feature = "peers")) {
                 let runtime = runtimes::find(name).unwrap_or_else(|| panic!("{target:?}"));
-                assert!(runtime.run(target.case).is_some(), "{target:?}");
+                assert!(runtime.run(target.their_case).is_some(), "{target:?}");
+                let case = find(target.their_case).unwrap_or_else(|| panic!("{target:?}"));
                 assert!(runtime.workers(case).contains(&target.their_workers), "{target:?}");
             }
         }
@@ -276,6 +300,20 @@ mod tests {
         assert_eq!((judged.rounds, judged.beside), (vec![0.5], "cygnet, 1 worker".to_owned()));
         let judged = crowd("tree")[0].judge(&page);
         assert_eq!((judged.rounds, judged.what), (vec![1.2], "tree, 64 workers".to_owned()));
+    }
+
+    #[test]
+    fn another_case_may_be_beside() {
+        let page = page(vec![
+            row("round-trip-unbounded", "cygnet", 1, &[3.0]),
+            row("round-trip-bounded", "cygnet", 1, &[2.0]),
+            row("round-trip-bounded", "cygnet", 2, &[9.0]),
+        ]);
+        let judged = bounded_trip("round-trip-unbounded", 1).judge(&page);
+        assert_eq!(
+            (judged.rounds, judged.beside),
+            (vec![1.5], "cygnet, round-trip-bounded".to_owned())
+        );
     }
 
     #[test]

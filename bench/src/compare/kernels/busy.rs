@@ -8,6 +8,7 @@ use std::iter;
 use std::mem;
 use std::ops::Range;
 
+use super::waits;
 use crate::compare::prelude::*;
 
 /// A task that may borrow.
@@ -30,8 +31,9 @@ pub trait Blocking {
     /// Runs all tasks at the same time, and returns their results.
     fn run_all<T: Send>(tasks: Vec<Task<'_, T>>) -> Vec<T>;
 
-    /// Returns a call that waits until `count` tasks have made it.
-    fn barrier(count: usize) -> impl Fn() + Sync;
+    /// Returns a call that waits until `count` tasks have made it. It returns `true` in one of
+    /// them.
+    fn barrier(count: usize) -> impl Fn() -> bool + Sync;
 }
 
 /// A runtime that has bounded channels.
@@ -73,6 +75,14 @@ pub struct Slot(u64);
 /// Returns the number of things to do, and a computation that takes `nanos` nanoseconds.
 pub fn sized(setting: &Setting, size: Size, nanos: u64) -> (usize, Work) {
     (setting.size(size), setting.work(Duration::from_nanos(nanos)))
+}
+
+/// Performs the work. Costs next to nothing if there is none.
+#[inline(always)]
+pub fn if_any(work: Work, seed: u64) {
+    if work.steps > 0 {
+        work.run(seed);
+    }
 }
 
 /// Performs the work and returns 1, for counting.
@@ -152,13 +162,30 @@ pub fn scope_flood<S: Scopes>(setting: &Setting) -> Measured {
 /// A runtime that cannot be built.
 pub fn contended<B: Blocking, L: Lock>(setting: &Setting) -> CaseResult {
     let (turns, outside) = sized(setting, cases::turns(setting.number), setting.number);
+    let count = setting.workers * B::CONTENDERS_PER_WORKER;
+    locked::<B, L>(setting, count, turns, Work::NONE, outside)
+}
+
+/// Measures `count` tasks that lock one mutex, with some computation inside and outside.
+///
+/// # Errors
+/// A runtime that cannot be built.
+pub fn locked<B: Blocking, L: Lock>(
+    setting: &Setting,
+    count: usize,
+    turns: usize,
+    inside: Work,
+    outside: Work,
+) -> CaseResult {
     B::inside(setting, move |setting| {
         busy_with_waits(setting, turns, || {
             let lock = L::default();
-            let shares = take_turns::<B>(setting.workers, turns, |_, turn, is_sample| {
+            let shares = take_turns::<B>(count, turns, |_, turn, is_sample| {
                 let locked = lock.with(|number| {
+                    let locked = is_sample.then(Instant::now);
                     *number += 1;
-                    is_sample.then(Instant::now)
+                    if_any(inside, turn);
+                    locked
                 });
                 outside.run(turn);
                 locked
@@ -180,10 +207,24 @@ pub fn writes(task: usize, turn: u64) -> bool {
 /// A runtime that cannot be built.
 pub fn readers<B: Blocking, L: ReadWrite>(setting: &Setting) -> CaseResult {
     let (turns, work) = sized(setting, cases::READ_TURNS, cases::READ_WORK);
+    read_and_written::<B, L>(setting, setting.workers * B::CONTENDERS_PER_WORKER, turns, work)
+}
+
+/// Measures `count` tasks that use one reader-writer lock, with some computation inside and
+/// outside.
+///
+/// # Errors
+/// A runtime that cannot be built.
+pub fn read_and_written<B: Blocking, L: ReadWrite>(
+    setting: &Setting,
+    count: usize,
+    turns: usize,
+    work: Work,
+) -> CaseResult {
     B::inside(setting, move |setting| {
         busy_with_waits(setting, turns, || {
             let lock = L::default();
-            let shares = take_turns::<B>(setting.workers, turns, |task, turn, is_sample| {
+            let shares = take_turns::<B>(count, turns, |task, turn, is_sample| {
                 let locked = if writes(task, turn) {
                     lock.write(|number| {
                         let locked = is_sample.then(Instant::now);
@@ -205,14 +246,13 @@ pub fn readers<B: Blocking, L: ReadWrite>(setting: &Setting) -> CaseResult {
     })
 }
 
-/// Starts all contenders together and divides `turns` turns among them. `turn` gets the task, the
-/// turn, and whether it should return the time of the lock acquisition.
-fn take_turns<B: Blocking>(
-    workers: usize,
+/// Starts `count` tasks together and divides `turns` turns among them. `turn` gets the task, the
+/// turn, and whether it should return the time of the end of its wait.
+pub fn take_turns<B: Blocking>(
+    count: usize,
     turns: usize,
     turn: impl Fn(usize, u64, bool) -> Option<Instant> + Sync,
 ) -> Vec<Share> {
-    let count = workers * B::CONTENDERS_PER_WORKER;
     let (start, each) = (B::barrier(count), (turns / count) as u64);
     let contend = |task: usize| {
         start();
@@ -268,36 +308,9 @@ pub fn portion(all: usize, parts: usize, part: usize) -> Range<u64> {
 /// A runtime that cannot be built.
 pub fn request_reply<B: Channels>(setting: &Setting) -> CaseResult {
     let (requests, work) = sized(setting, cases::REQUESTS, cases::ANSWER_WORK);
-    B::inside(setting, move |setting| {
-        let pairs = setting.workers * PAIRS_PER_WORKER;
-        busy_with_waits(setting, requests, || {
-            let mut tasks: Vec<Task<'_, (u64, Share)>> = Vec::new();
-            for pair in 0..pairs {
-                let own = portion(requests, pairs, pair);
-                let (ask, asked) = B::channel(1);
-                let (answer, answered) = B::channel(1);
-                tasks.push(Box::new(move || {
-                    let (mut sum, mut share) = (0, Share::begin(own.end - own.start));
-                    for request in own {
-                        let before = sampled(request);
-                        ask(request);
-                        sum += answered().expect("each request has an answer");
-                        share.waits.extend(before.map(|before| (before, Instant::now())));
-                    }
-                    (sum, share.end())
-                }));
-                tasks.push(Box::new(move || {
-                    let share = Share::begin(0);
-                    while let Some(request) = asked() {
-                        work.run(request);
-                        answer(request + 1);
-                    }
-                    (0, share.end())
-                }));
-            }
-            let (sums, shares): (Vec<u64>, _) = B::run_all(tasks).into_iter().unzip();
-            (sums.iter().sum(), shares)
-        })
+    let pairs = setting.workers * PAIRS_PER_WORKER;
+    waits::exchanges::<B, _, _>(setting, pairs, requests, work, || {
+        waits::over(B::channel(1), B::channel(1))
     })
 }
 
@@ -318,7 +331,7 @@ mod tests {
         }
     }
 
-    /// Checks all numbers of workers of the cases, with four tasks per worker and with one.
+    /// Checks all numbers of workers and tasks of the cases.
     #[test]
     fn turns_and_values_can_be_shared_out() {
         let shared_out = |size: Size, tasks: usize, at_a_time: usize| {
@@ -336,5 +349,6 @@ mod tests {
             shared_out(cases::SENT, workers * TASKS_PER_WORKER, 1);
             shared_out(cases::REQUESTS, workers * PAIRS_PER_WORKER, 1);
         }
+        [2, 8, 64].iter().for_each(|&tasks| shared_out(cases::TURNS, tasks, 20));
     }
 }

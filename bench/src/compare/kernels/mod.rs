@@ -5,7 +5,8 @@
 //! [`Serial`] makes plain calls instead of forks: the same code without a scheduler, as the
 //! reference for one worker.
 //!
-//! The kernels in [`busy`] need other things: blocking tasks, locks, channels and scopes.
+//! The kernels in [`busy`] and [`waits`] need other things: blocking tasks, locks, channels and
+//! scopes.
 
 pub use crate::measure::rng::splitmix;
 
@@ -14,6 +15,7 @@ pub mod data;
 pub mod forks;
 pub mod leaves;
 pub mod search;
+pub mod waits;
 
 /// A runtime that calls two closures, possibly at the same time.
 pub trait Fork {

@@ -13,7 +13,7 @@ use crate::figures::stops::{
     children, deep_guards, deep_guards_alone, guarded_children, guards, interrupted_polls,
     interrupted_steps,
 };
-use crate::figures::{balance, memory, ops, tree, waits};
+use crate::figures::{self, balance, memory, ops, tree};
 
 /// The cases that cygnet runs.
 pub const TABLE: Table = with_forks!(Cygnet, forking;
@@ -40,11 +40,12 @@ pub const TABLE: Table = with_forks!(Cygnet, forking;
     ("ask", |s| looped(s, tree::asks_of_a_handle)),
     ("scope", |s| looped(s, |n| tree::scopes(n, s.size(SIBLINGS)))),
     ("cancel-", |s| cancelled(s, ASKED, tree::cancelled_tree)),
+    ("cancel-handles-", |s| cancelled(s, ASKED, tree::cancelled_tree_with_handles)),
     ("cancel-waiting-", |s| cancelled(s, ENDED, tree::cancelled_waiters)),
     ("wait-once", wait_once),
     ("sum", sum),
     ("items", items),
-    ("mutex", |s| looped(s, waits::locks)),
+    ("mutex", |s| looped(s, figures::waits::locks)),
     ("mutex-64", |s| inside(s, |s| contended(s, lock_often))),
     ("mutex-64-spread", |s| inside(s, |s| spread(s, lock_often))),
     ("channel-", |s| inside(s, |s| passed(s, pass))),
@@ -77,6 +78,23 @@ pub const TABLE: Table = with_forks!(Cygnet, forking;
     ("readers-95", busy::readers::<Cygnet, sync::RwLock<u64>>),
     ("many-senders", busy::many_senders::<Cygnet>),
     ("request-reply", busy::request_reply::<Cygnet>),
+    ("round-trip-bounded", |s| waits::round_trips_over::<Cygnet>(s, 1)),
+    ("round-trip-rendezvous", |s| waits::round_trips_over::<Cygnet>(s, 0)),
+    ("round-trip-unbounded", |s| waits::round_trips_over::<Cygnet>(s, waits::UNBOUNDED)),
+    ("round-trip-oneshot", |s| waits::round_trips::<Cygnet, _, _>(s, oneshots)),
+    ("turns-mutex-", waits::mutex::<Cygnet, sync::Mutex<u64>>),
+    ("turns-mutex-fifo-", waits::mutex::<Cygnet, Fifo>),
+    ("turns-rwlock-", waits::rwlock::<Cygnet, sync::RwLock<u64>>),
+    ("turns-semaphore-", waits::mutex::<Cygnet, Permitted>),
+    ("turns-condvar-", waits::condvar::<Cygnet, Buffer>),
+    ("turns-barrier-", waits::barrier::<Cygnet>),
+    ("runtime", |s| {
+        Ok(repeated(s, |n| time(n, |i| ops::runtime(s.workers).block_on(|| black_box(i)))))
+    }),
+    ("sleepers", |s| {
+        let runtime = ops::runtime(s.workers);
+        sleepers(s, |all| runtime.block_on(|| sleep_all(&all)))
+    }),
     ("control-loop", |s| {
         let runtime = ops::runtime(s.workers);
         control_loop(s, |job: ControlJob| runtime.spawn(move || job.run()).detach())
@@ -100,9 +118,9 @@ impl Blocking for Cygnet {
         })
     }
 
-    fn barrier(count: usize) -> impl Fn() + Sync {
+    fn barrier(count: usize) -> impl Fn() -> bool + Sync {
         let barrier = sync::Barrier::new(count);
-        move || _ = barrier.wait().expect("it is never cancelled")
+        move || barrier.wait().expect("it is never cancelled").is_leader()
     }
 }
 
@@ -131,6 +149,70 @@ impl ReadWrite for sync::RwLock<u64> {
     #[inline(always)]
     fn write<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
         f(&mut self.write().expect("it is never cancelled"))
+    }
+}
+
+/// Both sides of an exchange in which a request comes with the sender for its answer.
+fn oneshots() -> (impl FnMut(u64) -> u64 + Send, impl FnMut(Work) + Send) {
+    let (to, from) = sync::bounded(1);
+    let ask = move |request| {
+        let (answer, mut answered) = sync::oneshot();
+        assert!(to.send((request, answer)).is_ok(), "the channel is open");
+        answered.recv().expect("each request has an answer")
+    };
+    let answer = move |work: Work| {
+        let (request, answer) = from.recv().expect("the channel is open");
+        work.run(request);
+        answer.send(request + 1).expect("the asking task waits");
+    };
+    (ask, answer)
+}
+
+/// A mutex that hands over in order.
+struct Fifo(sync::Mutex<u64>);
+
+impl Default for Fifo {
+    fn default() -> Fifo {
+        Fifo(sync::Mutex::fifo(0))
+    }
+}
+
+impl Lock for Fifo {
+    #[inline(always)]
+    fn with<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
+        self.0.with(f)
+    }
+}
+
+/// A number for the holder of the one permit.
+struct Permitted(sync::Semaphore, Number);
+
+impl Default for Permitted {
+    fn default() -> Permitted {
+        Permitted(sync::Semaphore::new(1), Number::default())
+    }
+}
+
+impl Lock for Permitted {
+    #[inline(always)]
+    fn with<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
+        let _permit = self.0.acquire().expect("it is never cancelled");
+        self.1.change(f)
+    }
+}
+
+#[derive(Default)]
+struct Buffer(sync::Mutex<u64>, [sync::Condvar; 2]);
+
+impl Place for Buffer {
+    fn when<R>(&self, rest: u64, f: impl FnOnce(&mut u64) -> R) -> R {
+        let mut number = self.0.lock().expect("it is never cancelled");
+        let waiting = self.1[rest as usize].wait_while(&mut number, |number| *number % 2 != rest);
+        waiting.expect("it is never cancelled");
+        let result = f(&mut number);
+        drop(number);
+        self.1[1 - rest as usize].notify_one();
+        result
     }
 }
 
@@ -249,7 +331,7 @@ fn lock_often(each: usize) -> Vec<Stint> {
 }
 
 fn pass(values: usize, senders: usize) {
-    waits::passed_values(values as u64, senders as u64);
+    figures::waits::passed_values(values as u64, senders as u64);
 }
 
 fn cancelled(
@@ -278,6 +360,17 @@ fn batch_parked(setting: &Setting) -> CaseResult {
 fn wait_once(setting: &Setting) -> CaseResult {
     let (tasks, work) = (setting.size(cases::WAITERS), setting.work(cases::WAITER_WORK));
     looped(setting, |n| (0..n).map(|_| balance::woken_together(tasks as u32, work)).sum())
+}
+
+fn sleep_all(all: &Sleepers) {
+    cygnet::scope(|scope| {
+        for index in 0..all.count {
+            scope.spawn(move || {
+                cygnet::sleep(all.lie_down(index)).expect("it is never cancelled");
+                all.rise();
+            });
+        }
+    });
 }
 
 fn block_on(setting: &Setting) -> CaseResult {

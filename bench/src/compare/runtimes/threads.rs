@@ -1,7 +1,7 @@
 //! System threads, without a runtime.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Condvar, Mutex, RwLock};
 use std::thread::{self, JoinHandle};
 
 use crate::compare::prelude::*;
@@ -33,6 +33,13 @@ pub const TABLE: Table = &[
     ("contended-", busy::contended::<Threads, Mutex<u64>>),
     ("many-senders", busy::many_senders::<Threads>),
     ("request-reply", busy::request_reply::<Threads>),
+    ("round-trip-bounded", |s| waits::round_trips_over::<Threads>(s, 1)),
+    ("round-trip-rendezvous", |s| waits::round_trips_over::<Threads>(s, 0)),
+    ("round-trip-unbounded", |s| waits::round_trips_over::<Threads>(s, waits::UNBOUNDED)),
+    ("turns-mutex-", waits::mutex::<Threads, Mutex<u64>>),
+    ("turns-rwlock-", waits::rwlock::<Threads, RwLock<u64>>),
+    ("turns-condvar-", waits::condvar::<Threads, Buffer>),
+    ("turns-barrier-", waits::barrier::<Threads>),
     ("control-loop", |s| control_loop(s, |job: ControlJob| drop(thread::spawn(move || job.run())))),
 ];
 
@@ -60,9 +67,9 @@ impl Blocking for Threads {
         })
     }
 
-    fn barrier(count: usize) -> impl Fn() + Sync {
+    fn barrier(count: usize) -> impl Fn() -> bool + Sync {
         let barrier = Barrier::new(count);
-        move || _ = barrier.wait()
+        move || barrier.wait().is_leader()
     }
 }
 
@@ -70,17 +77,15 @@ impl Channels for Threads {
     fn channel(
         room: usize,
     ) -> (impl Fn(u64) + Clone + Send + 'static, impl Fn() -> Option<u64> + Send + 'static) {
-        let (to, from) = crossbeam_channel::bounded(room);
+        let (to, from) = match room {
+            waits::UNBOUNDED => crossbeam_channel::unbounded(),
+            room => crossbeam_channel::bounded(room),
+        };
         (move |value| to.send(value).expect("the channel is open"), move || from.recv().ok())
     }
 }
 
-impl Lock for Mutex<u64> {
-    #[inline(always)]
-    fn with<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
-        f(&mut self.lock().expect("no holder panics"))
-    }
-}
+locks_like_those_of_std!(Mutex, RwLock, Condvar);
 
 fn end<T>(thread: JoinHandle<T>) -> T {
     thread.join().expect("no thread panics")

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use may::coroutine::{self, Coroutine, JoinHandle};
 use may::go;
-use may::sync::{Barrier, Semphore, mpsc};
+use may::sync::{Barrier, Condvar, Mutex, RwLock, Semphore, mpsc, spsc};
 
 use crate::compare::prelude::*;
 
@@ -37,6 +37,19 @@ pub const TABLE: Table = &[
     ("pipeline-", busy::pipeline::<May>),
     ("uneven-stages", busy::pipeline::<May>),
     ("wait-once", wait_once),
+    ("round-trip-bounded", |s| {
+        waits::round_trips::<May, _, _>(s, || waits::over(spsc_channel(), spsc_channel()))
+    }),
+    ("round-trip-unbounded", |s| {
+        waits::round_trips::<May, _, _>(s, || waits::over(mpsc_channel(), mpsc_channel()))
+    }),
+    ("round-trip-oneshot", |s| waits::round_trips::<May, _, _>(s, fresh_channels)),
+    ("turns-mutex-", waits::mutex::<May, Mutex<u64>>),
+    ("turns-mutex-fifo-", waits::mutex::<May, Mutex<u64>>),
+    ("turns-rwlock-", waits::rwlock::<May, RwLock<u64>>),
+    ("turns-semaphore-", waits::mutex::<May, Permitted>),
+    ("turns-condvar-", waits::condvar::<May, Buffer>),
+    ("turns-barrier-", waits::barrier::<May>),
     ("control-loop", |s| {
         configure(s);
         control_loop(s, |job: ControlJob| drop(go!(|| job.run())))
@@ -72,9 +85,9 @@ impl Blocking for May {
         })
     }
 
-    fn barrier(count: usize) -> impl Fn() + Sync {
+    fn barrier(count: usize) -> impl Fn() -> bool + Sync {
         let barrier = Barrier::new(count);
-        move || _ = barrier.wait()
+        move || barrier.wait().is_leader()
     }
 }
 
@@ -95,6 +108,55 @@ impl Channels for May {
             Some(value)
         };
         (send, receive)
+    }
+}
+
+/// A channel of one sender, without a limit. In a round trip it never holds more than one number.
+fn spsc_channel() -> (impl Fn(u64) + Send, impl Fn() -> Option<u64> + Send) {
+    let (to, from) = spsc::channel();
+    (move |value| to.send(value).expect("the channel is open"), move || from.recv().ok())
+}
+
+fn mpsc_channel() -> (impl Fn(u64) + Send, impl Fn() -> Option<u64> + Send) {
+    let (to, from) = mpsc::channel();
+    (move |value| to.send(value).expect("the channel is open"), move || from.recv().ok())
+}
+
+/// Both sides of an exchange in which a request comes with the sender of a fresh channel for its
+/// answer.
+fn fresh_channels() -> (impl FnMut(u64) -> u64 + Send, impl FnMut(Work) + Send) {
+    let (to, from) = spsc::channel();
+    let ask = move |request| {
+        let (answer, answered) = spsc::channel();
+        assert!(to.send((request, answer)).is_ok(), "the channel is open");
+        answered.recv().expect("each request has an answer")
+    };
+    let answer = move |work: Work| {
+        let (request, answer): (u64, spsc::Sender<u64>) = from.recv().expect("the channel is open");
+        work.run(request);
+        answer.send(request + 1).expect("the asking task waits");
+    };
+    (ask, answer)
+}
+
+locks_like_those_of_std!(Mutex, RwLock, Condvar);
+
+/// A number for the holder of the one permit.
+struct Permitted(Semphore, Number);
+
+impl Default for Permitted {
+    fn default() -> Permitted {
+        Permitted(Semphore::new(1), Number::default())
+    }
+}
+
+impl Lock for Permitted {
+    #[inline(always)]
+    fn with<R>(&self, f: impl FnOnce(&mut u64) -> R) -> R {
+        self.0.wait();
+        let result = self.1.change(f);
+        self.0.post();
+        result
     }
 }
 

@@ -1,6 +1,6 @@
 //! rayon, in a pool of its own.
 
-use std::sync::OnceLock;
+use std::sync::{OnceLock, mpsc};
 
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -20,6 +20,10 @@ pub const TABLE: Table = with_forks!(Rayon, inside;
     }),
     ("spawn-outside", spawn_outside),
     ("block-on", spawn_outside),
+    ("runtime", |s| {
+        let run = |i| short_lived(s, i).expect("threads can be started");
+        Ok(repeated(s, |n| time(n, run)))
+    }),
     ("phases-", |s| inside(s, |s, ()| busy::phases::<Rayon>(s))),
     ("scope-flood-", |s| inside(s, |s, ()| busy::scope_flood::<Rayon>(s))),
     ("sum", sum),
@@ -46,6 +50,18 @@ impl Scopes for Rayon {
 
 fn pool(setting: &Setting) -> anyhow::Result<ThreadPool> {
     Ok(ThreadPoolBuilder::new().num_threads(setting.workers).build()?)
+}
+
+/// Starts a pool, runs nothing in it, drops it, and waits for its threads, for which the drop does
+/// not wait.
+fn short_lived(setting: &Setting, i: u64) -> anyhow::Result<u64> {
+    let (ending, ended) = mpsc::channel();
+    let end = move |_| ending.send(()).expect("the starting thread waits");
+    let pool = ThreadPoolBuilder::new().num_threads(setting.workers).exit_handler(end).build()?;
+    let result = pool.install(|| black_box(i));
+    drop(pool);
+    assert_eq!(ended.iter().count(), setting.workers);
+    Ok(result)
 }
 
 /// Measures on one of the pool's threads.

@@ -13,6 +13,11 @@ use crate::compare::prelude::*;
 /// The cases that async-executor runs. It has tasks but no forks.
 pub const TABLE: Table = with_tasks!(build;
     ("block-on", block_on),
+    ("runtime", |s| {
+        let nothing = |smol: Smol, i| future::block_on(smol.executor.run(async { black_box(i) }));
+        let run = |i| build(s).map(|smol| nothing(smol, i));
+        Ok(repeated(s, |n| time(n, |i| run(i).expect("threads can be started"))))
+    }),
     ("control-loop", |s| {
         let smol = build(s)?;
         control_loop(s, |job: ControlJob| smol.executor.spawn(async { job.run() }).detach())

@@ -16,13 +16,15 @@ use crate::figures::stops::{Guards, Tree};
 use crate::figures::tree::{in_two, of_a_node, tree};
 
 mod busy;
+mod waits;
 
 /// The cases that tokio runs. It has tasks but no forks.
 pub const TABLE: Table = with_tasks!(build;
     ("block-on", block_on),
     ("ask", |s| Ok(repeated(s, asks))),
     ("scope", stops::child_with_siblings::<CancellationToken>),
-    ("cancel-", |s| Ok(cancelled(s))),
+    ("cancel-", |s| Ok(cancelled(s, false))),
+    ("cancel-handles-", |s| Ok(cancelled(s, true))),
     ("cancel-waiting-", cancelled_with_waiters),
     ("mutex", |s| on(s, |s, tokio| repeated(s, |n| tokio.run(locks(n))))),
     ("mutex-64", |s| on(s, |s, tokio| contended(s, |each| tokio.run(lock_often(each))))),
@@ -44,10 +46,28 @@ pub const TABLE: Table = with_tasks!(build;
     ("phases-", busy::phases),
     ("flood-", busy::flood),
     ("scope-flood-", busy::flood),
-    ("contended-", busy::contended),
-    ("readers-95", busy::readers),
+    ("contended-", waits::contended),
+    ("readers-95", waits::readers),
     ("many-senders", busy::many_senders),
-    ("request-reply", busy::request_reply),
+    ("request-reply", waits::request_reply),
+    ("round-trip-bounded", waits::round_trips_bounded),
+    ("round-trip-unbounded", waits::round_trips_unbounded),
+    ("round-trip-oneshot", waits::round_trips_oneshot),
+    ("turns-mutex-", waits::mutex),
+    ("turns-mutex-fifo-", waits::mutex),
+    ("turns-rwlock-", waits::rwlock),
+    ("turns-semaphore-", waits::semaphore),
+    ("turns-barrier-", waits::barrier),
+    ("runtime", |s| {
+        let run = |i| build(s).map(|tokio| tokio.0.block_on(async { black_box(i) }));
+        Ok(repeated(s, |n| time(n, |i| run(i).expect("threads can be started"))))
+    }),
+    ("sleepers", |s| {
+        let mut builder = Builder::new_multi_thread();
+        let tokio = builder.worker_threads(s.workers).enable_time().build()?;
+        let tokio = Tokio(Arc::new(tokio));
+        sleepers(s, |all| tokio.run(sleep_all(all)))
+    }),
     ("control-loop", |s| {
         let Tokio(runtime) = build(s)?;
         control_loop(s, |job: ControlJob| drop(runtime.spawn(async { job.run() })))
@@ -127,10 +147,13 @@ fn tokens(count: usize) -> Vec<CancellationToken> {
     tree(count, CancellationToken::new(), CancellationToken::child_token)
 }
 
-fn cancelled(setting: &Setting) -> Measured {
+/// Trees of tokens that are cancelled. The tokens are queried, or clones of them.
+fn cancelled(setting: &Setting, has_clones: bool) -> Measured {
     of_a_node(setting, setting.size(cases::cancelled(setting.number)), ASKED, |count| {
         let tokens = tokens(count);
-        let all = || assert!(tokens.iter().all(CancellationToken::is_cancelled));
+        let clones = has_clones.then(|| tokens.clone());
+        let queried = clones.as_ref().unwrap_or(&tokens);
+        let all = || assert!(queried.iter().all(CancellationToken::is_cancelled));
         in_two(|| tokens[0].cancel(), all)
     })
 }
@@ -163,6 +186,17 @@ fn cancelled_with_waiters(setting: &Setting) -> CaseResult {
             (between - began, between.elapsed())
         })
     }))
+}
+
+async fn sleep_all(all: Arc<Sleepers>) {
+    let sleep = |index| {
+        let all = Arc::clone(&all);
+        tokio::spawn(async move {
+            tokio::time::sleep(all.lie_down(index)).await;
+            all.rise();
+        })
+    };
+    busy::end_all((0..all.count).map(sleep).collect()).await;
 }
 
 async fn locks(n: u64) -> Duration {

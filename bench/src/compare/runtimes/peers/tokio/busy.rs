@@ -1,11 +1,10 @@
 //! Computing tasks on tokio: the kernels of `busy` as futures.
 
-use std::sync::Arc;
-use tokio::sync::{Barrier, Mutex, RwLock, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::build;
-use crate::compare::kernels::busy::{job, portion, sized, stages, writes};
+use crate::compare::kernels::busy::{job, portion, sized, stages};
 use crate::compare::prelude::*;
 use crate::compare::runtimes::peers::futures::Executor;
 
@@ -83,74 +82,6 @@ pub fn flood(setting: &Setting) -> CaseResult {
     Ok(busy(setting, tasks, || runtime.run(all(tasks, work))))
 }
 
-pub fn contended(setting: &Setting) -> CaseResult {
-    let (runtime, (turns, outside)) =
-        (build(setting)?, sized(setting, cases::turns(setting.number), setting.number));
-    let count = setting.workers * TASKS_PER_WORKER;
-    Ok(busy_with_waits(setting, turns, || runtime.run(lock_often(count, turns, outside))))
-}
-
-async fn lock_often(count: usize, turns: usize, outside: Work) -> (u64, Vec<Share>) {
-    let (shared, each) = (Arc::new((Mutex::new(0), Barrier::new(count))), (turns / count) as u64);
-    let contend = |_| {
-        let shared = Arc::clone(&shared);
-        tokio::spawn(async move {
-            shared.1.wait().await;
-            let mut share = Share::begin(each);
-            for turn in 0..each {
-                let before = sampled(turn);
-                let locked = {
-                    let mut number = shared.0.lock().await;
-                    *number += 1;
-                    before.map(|_| Instant::now())
-                };
-                outside.run(turn);
-                share.waits.extend(before.zip(locked));
-            }
-            share.end()
-        })
-    };
-    let shares = end_all((0..count).map(contend).collect()).await;
-    (*shared.0.lock().await, shares)
-}
-
-pub fn readers(setting: &Setting) -> CaseResult {
-    let (runtime, (turns, work)) =
-        (build(setting)?, sized(setting, cases::READ_TURNS, cases::READ_WORK));
-    let count = setting.workers * TASKS_PER_WORKER;
-    Ok(busy_with_waits(setting, turns, || runtime.run(read_often(count, turns, work))))
-}
-
-async fn read_often(count: usize, turns: usize, work: Work) -> (u64, Vec<Share>) {
-    let (shared, each) = (Arc::new((RwLock::new(0), Barrier::new(count))), (turns / count) as u64);
-    let contend = |task| {
-        let shared = Arc::clone(&shared);
-        tokio::spawn(async move {
-            shared.1.wait().await;
-            let mut share = Share::begin(each);
-            for turn in 0..each {
-                let before = sampled(turn);
-                let locked = if writes(task, turn) {
-                    let mut number = shared.0.write().await;
-                    let locked = before.map(|_| Instant::now());
-                    *number += job(work, turn);
-                    locked
-                } else {
-                    let number = shared.0.read().await;
-                    let locked = before.map(|_| Instant::now());
-                    work.run(*number);
-                    locked
-                };
-                work.run(turn);
-                share.waits.extend(before.zip(locked));
-            }
-            share.end()
-        })
-    };
-    let shares = end_all((0..count).map(contend).collect()).await;
-    (*shared.0.read().await, shares)
-}
-
 pub fn many_senders(setting: &Setting) -> CaseResult {
     let (runtime, (values, work)) =
         (build(setting)?, sized(setting, cases::SENT, cases::SENT_WORK));
@@ -178,40 +109,4 @@ async fn send_and_compute(senders: usize, values: usize, work: Work) -> u64 {
         sum
     });
     end(receiver).await
-}
-
-pub fn request_reply(setting: &Setting) -> CaseResult {
-    let (runtime, (requests, work)) =
-        (build(setting)?, sized(setting, cases::REQUESTS, cases::ANSWER_WORK));
-    let pairs = setting.workers * PAIRS_PER_WORKER;
-    Ok(busy_with_waits(setting, requests, || runtime.run(ask_and_answer(pairs, requests, work))))
-}
-
-async fn ask_and_answer(pairs: usize, requests: usize, work: Work) -> (u64, Vec<Share>) {
-    let mut tasks = Vec::with_capacity(2 * pairs);
-    for pair in 0..pairs {
-        let own = portion(requests, pairs, pair);
-        let (ask, mut asked) = mpsc::channel(1);
-        let (answer, mut answered) = mpsc::channel(1);
-        tasks.push(tokio::spawn(async move {
-            let (mut sum, mut share) = (0, Share::begin(own.end - own.start));
-            for request in own {
-                let before = sampled(request);
-                ask.send(request).await.expect("the channel is open");
-                sum += answered.recv().await.expect("each request has an answer");
-                share.waits.extend(before.map(|before| (before, Instant::now())));
-            }
-            (sum, share.end())
-        }));
-        tasks.push(tokio::spawn(async move {
-            let share = Share::begin(0);
-            while let Some(request) = asked.recv().await {
-                work.run(request);
-                answer.send(request + 1).await.expect("the channel is open");
-            }
-            (0, share.end())
-        }));
-    }
-    let (sums, shares): (Vec<u64>, _) = end_all(tasks).await.into_iter().unzip();
-    (sums.iter().sum(), shares)
 }
