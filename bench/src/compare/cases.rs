@@ -139,7 +139,7 @@ pub const TURN_WORK: u64 = 300;
 /// machine.
 pub const SLEEPERS: Size = Size(300_000, 1_000);
 /// See [`SLEEPERS`].
-pub const SLEEP: Size = Size(3_000, 10);
+pub const SLEEP: Size = Size(3_000, 200);
 
 /// The number of rounds of phases with jobs of `nanos` nanoseconds: 16 ms of computation in all.
 pub const fn rounds(nanos: u64) -> Size {

@@ -5,7 +5,7 @@ use std::thread;
 
 use async_executor::Executor as AsyncExecutor;
 use futures_lite::future;
-use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use super::futures::{Executor, with_tasks};
 use crate::compare::prelude::*;
@@ -32,16 +32,16 @@ struct Smol {
 
 /// Threads that run an executor's tasks until this is dropped.
 struct Threads {
-    stop: Arc<Notify>,
+    stop: CancellationToken,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
 fn build(setting: &Setting) -> anyhow::Result<Smol> {
-    let (executor, stop) = (Arc::new(AsyncExecutor::new()), Arc::new(Notify::new()));
+    let (executor, stop) = (Arc::new(AsyncExecutor::new()), CancellationToken::new());
     let mut threads = Vec::new();
     for _ in 0..setting.workers {
-        let (executor, stop) = (Arc::clone(&executor), Arc::clone(&stop));
-        let run = move || future::block_on(executor.run(stop.notified()));
+        let (executor, stop) = (Arc::clone(&executor), stop.clone());
+        let run = move || future::block_on(executor.run(stop.cancelled()));
         threads.push(thread::Builder::new().spawn(run)?);
     }
     Ok(Smol { executor, _threads: Arc::new(Threads { stop, threads }) })
@@ -49,10 +49,9 @@ fn build(setting: &Setting) -> anyhow::Result<Smol> {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // One permit at a time, so that a thread that does not wait yet gets one later.
-        while self.threads.iter().any(|thread| !thread.is_finished()) {
-            self.stop.notify_one();
-            thread::yield_now();
+        self.stop.cancel();
+        for thread in self.threads.drain(..) {
+            thread.join().expect("no task panics");
         }
     }
 }
