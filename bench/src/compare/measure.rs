@@ -1,7 +1,7 @@
 //! Measurements of one case on any runtime.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
@@ -151,8 +151,8 @@ pub struct Sleepers {
     pub count: usize,
     shortest: Duration,
     missing: AtomicUsize,
-    ended: AtomicUsize,
-    ended_before_all_slept: AtomicUsize,
+    has_ended: AtomicBool,
+    slept_together: AtomicBool,
 }
 
 impl Sleepers {
@@ -161,16 +161,15 @@ impl Sleepers {
             count,
             shortest,
             missing: AtomicUsize::new(count),
-            ended: AtomicUsize::new(0),
-            ended_before_all_slept: AtomicUsize::new(0),
+            has_ended: AtomicBool::new(false),
+            slept_together: AtomicBool::new(false),
         })
     }
 
     /// Called by task number `index` before it sleeps. Returns the time that it sleeps for.
     pub fn lie_down(&self, index: usize) -> Duration {
         if self.missing.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.ended_before_all_slept
-                .store(self.ended.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.slept_together.store(!self.has_ended.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         // Spread over the timers, as the deadlines of a program are.
         self.shortest + Duration::from_millis(index as u64 % 1_000)
@@ -178,7 +177,7 @@ impl Sleepers {
 
     /// Called by each task after its sleep.
     pub fn rise(&self) {
-        self.ended.fetch_add(1, Ordering::Relaxed);
+        self.has_ended.store(true, Ordering::Relaxed);
     }
 }
 
@@ -196,7 +195,7 @@ pub fn sleepers(setting: &Setting, mut run: impl FnMut(Arc<Sleepers>)) -> CaseRe
         let cpu_before = cpu_time();
         run(Arc::clone(&sleepers));
         let cpu = cpu_time().saturating_sub(cpu_before);
-        if sleepers.ended_before_all_slept.load(Ordering::Relaxed) == 0 {
+        if sleepers.slept_together.load(Ordering::Relaxed) {
             return Ok(Measured::of([(CPU, cpu.as_nanos() as f64)]).each(sleepers.count));
         }
     }
