@@ -172,7 +172,7 @@ pub const TARGETS: &[&[Target]] = &[
 /// A target and the ratio reached.
 #[derive(Clone, Debug, Serialize)]
 pub struct Judged {
-    /// The case, its value if that is the processor time, and the number of workers.
+    /// The case, its value if that is not the main one, and the number of workers.
     pub what: String,
     /// The runtimes on the other side.
     pub beside: String,
@@ -210,7 +210,11 @@ impl Target {
         let pairs = values[0].iter().zip(values[1]);
         let ratio = Spread::from(pairs.map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>());
         let verdict = verdict::Target::ratio(self.most).judge(&ratio, f64::NAN);
-        let key = if self.key == CPU { ", CPU" } else { "" };
+        let key = match self.key {
+            CPU => ", CPU",
+            ASKED => ", asked",
+            _ => "",
+        };
         Judged {
             what: format!("{}{key}, {}", self.case, super::contenders::workers(self.workers)),
             beside: self.beside_whom(theirs),
@@ -310,6 +314,7 @@ mod tests {
             row("round-trip-bounded", "cygnet", 2, &[9.0]),
         ]);
         let judged = bounded_trip("round-trip-unbounded", 1).judge(&page);
+        assert_eq!(judged.what, "round-trip-unbounded, 1 worker");
         assert_eq!(
             (judged.rounds, judged.beside),
             (vec![1.5], "cygnet, round-trip-bounded".to_owned())
