@@ -35,7 +35,7 @@
 // The protocols of the locks are in `raw_mutex`, `raw_rwlock` and `raw_semaphore`; the latter two
 // are kinds of `counted`. All share `called` and `passing`, and `holder` is the task, thread or
 // future that holds a lock.
-// Oneshots, broadcasts and watches share `slot`.
+// Broadcasts and watches share `slot`.
 mod barrier;
 mod broadcast;
 mod called;

@@ -1,8 +1,8 @@
-//! What the ends of a oneshot, a broadcast or a watch share: a slot for what has been sent, with
+//! What the ends of a broadcast or a watch share: a slot for what has been sent, with
 //! the receivers that wait for more.
 //!
-//! All of it is under one lock, held for a few instructions. The **content** is the value of a
-//! oneshot, the ring of a broadcast, or the last value of a watch. The slot counts how many values
+//! All of it is under one lock, held for a few instructions. The **content** is the ring
+//! of a broadcast, or the last value of a watch. The slot counts how many values
 //! have been sent. The count is written under the lock, and may be read without. Each receiver has
 //! a [`Cursor`], and waits until more values have been sent than it has passed, or until all
 //! senders are gone.

@@ -21,7 +21,7 @@
 //!
 //! In a [`Ring`], which callers that need not wait use without the lock. What does not fit in there
 //! lies in the [`Overflow`], under the lock. Without room, values pass from hand to hand
-//! ([`rendezvous`](super::rendezvous)).
+//! ([`rendezvous`]).
 
 use super::line::{
     CALL, CALL_FROM_SEAT, Ends, Line, MOVED, PERMIT, Receivers, Senders, Side, Supply, returns,

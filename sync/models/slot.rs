@@ -1,4 +1,4 @@
-//! What the models of a [slot](crate::sync::slot) have in common: a oneshot, a watch, a broadcast.
+//! What the models of a [slot](crate::sync::slot) have in common: a watch, a broadcast.
 
 use super::{Modelled, Subject, Task, enter, explore_with};
 use crate::shim::check::{ALL, Stage, beside};
