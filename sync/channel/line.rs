@@ -48,15 +48,16 @@
 //! caller could pass a waiter. Two things are then cheaper:
 //!
 //! * **The seat.** At an end of a ring, a task or thread that finds the line empty waits without
-//!   the lock (not a sender beside a ring that overflows, as those use the lock anyway): it puts the address of its node into the notice, by a compare-and-swap from 0, and
-//!   then looks a last time. Whoever takes the address out again has the node. That is the waiter
-//!   itself when it gives up, or a caller that has freed something and answers [`CALL_FROM_SEAT`],
-//!   both by a compare-and-swap to 0. Or it is the holder of the lock, who blocks the seat by a
-//!   swap before it changes an empty line, and lets the node enter the line ([`Line::admit`]). The
-//!   announcement of an empty line frees the seat. Nobody else writes over a seat that is not
-//!   blocked. No wake-up is lost: the waiter looks after it has sat down, and a caller that frees
-//!   something looks at the notice afterwards, where it finds the waiter, or a blocked seat, and
-//!   then comes for the lock.
+//!   the lock (not a sender beside a ring that overflows, as those use the lock anyway): it puts
+//!   the address of its node into the notice, by a compare-and-swap from 0, and then looks a last
+//!   time. Whoever takes the address out again has the node. That is the waiter itself when it
+//!   gives up, or a caller that has freed something and answers [`CALL_FROM_SEAT`], both by a
+//!   compare-and-swap to 0. Or it is the holder of the lock, who blocks the seat by a swap before
+//!   it changes an empty line, and lets the node enter the line ([`Line::admit`]). The announcement
+//!   of an empty line frees the seat. Nobody else writes over a seat that is not blocked. No
+//!   wake-up is lost: the waiter looks after it has sat down, and a caller that frees something
+//!   looks at the notice afterwards, where it finds the waiter, or a blocked seat, and then comes
+//!   for the lock.
 //! * A waiter in the line is granted a permit at once. It need not serve the line when it comes.
 //!
 //! A sender that finds a receiver in the seat **hands its value over**: it takes the node out, and

@@ -320,8 +320,8 @@ fn loom_a_meeting_counts_at_both_ends_or_at_neither() {
     }
 }
 
-/// Without room: two callers of one side, one of which is cut, and one of the other. The third meets
-/// one of the two, and the other of them is told of the end.
+/// Without room: two callers of one side, one of which is cut, and one of the other. The third
+/// meets one of the two, and the other of them is told of the end.
 fn two_for_one<S: Side>() {
     explore_with(2, (alone, 0), |channel, [cut, other, third]| {
         let of_two = move |task, n| {

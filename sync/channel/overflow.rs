@@ -1,15 +1,16 @@
-//! What a channel holds beyond its ring: the ring of a channel with unlimited room, or with room for
-//! more values than are allocated at once, is small, and *overflows*.
+//! What a channel holds beyond its ring: the ring of a channel with unlimited room, or with room
+//! for more values than are allocated at once, is small, and *overflows*.
 //!
 //! A sender that finds the ring full puts its value here, under the channel's lock. While there are
 //! values here, the tail of the ring is STRICT: all senders come here, so that no value passes
 //! another one of the same sender. Whoever has the lock moves values on into the ring, in their
 //! order, as far as there is room ([`Channel::refill`](super::state::Channel::refill)).
 //!
-//! No value is forgotten here: values that wait for a place are announced like senders that wait for
-//! one, in the notice of the tail, and whoever announces them looks for room afterwards. A receiver
-//! that frees a place reads the notice afterwards, and comes for the lock once half of the ring is
-//! free, so that one lock moves many values. So does a receiver that finds the ring empty and STRICT.
+//! No value is forgotten here: values that wait for a place are announced like senders that wait
+//! for one, in the notice of the tail, and whoever announces them looks for room afterwards. A
+//! receiver that frees a place reads the notice afterwards, and comes for the lock once half of the
+//! ring is free, so that one lock moves many values. So does a receiver that finds the ring empty
+//! and STRICT.
 //!
 //! The end: CLOSED is set in the ring when no value is left here. Until then, the senders find the
 //! end here.

@@ -2,11 +2,11 @@
 //!
 //! # The spot
 //!
-//! Two tasks or threads meet without the lock. The one that comes first puts the address of its node
-//! on the *spot*, a [`Notice`] that both sides share, by a compare-and-swap from 0. The one that comes second takes the address away,
-//! by a compare-and-swap to 0, moves the value from the sender's cell to the receiver's, and wakes
-//! the first. A waiter that gives up takes its own address away. So one word decides who meets whom,
-//! and nobody has to look a second time.
+//! Two tasks or threads meet without the lock. The one that comes first puts the address of its
+//! node on the *spot*, a [`Notice`] that both sides share, by a compare-and-swap from 0. The one
+//! that comes second takes the address away, by a compare-and-swap to 0, moves the value from the
+//! sender's cell to the receiver's, and wakes the first. A waiter that gives up takes its own
+//! address away. So one word decides who meets whom, and nobody has to look a second time.
 //!
 //! The spot serves as long as nobody is in a line, no permit is out, and the channel is open. Who
 //! needs a line takes the lock, and *blocks* the spot: a node that stands there enters its line

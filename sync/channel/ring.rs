@@ -153,8 +153,8 @@ unsafe impl<T: Send> Send for Ring<T> {}
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {
-    /// Makes the ring of a channel with this capacity, or one that overflows, if the capacity is too
-    /// large for its slots to be allocated at once. Returns `None` if the channel has no room.
+    /// Makes the ring of a channel with this capacity, or one that overflows, if the capacity is
+    /// too large for its slots to be allocated at once. Returns `None` if the channel has no room.
     pub(super) fn new(capacity: usize) -> Option<Ring<T>> {
         if capacity == 0 {
             return None;

@@ -105,8 +105,8 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Runs `f` under the lock, then wakes the waiters that it has served. Without room, the spot is
-    /// blocked meanwhile.
+    /// Runs `f` under the lock, then wakes the waiters that it has served. Without room, the spot
+    /// is blocked meanwhile.
     fn locked<R>(&self, f: impl FnOnce(&mut State<T>, &mut Wakes) -> R) -> R {
         with_wakes(&self.state, |state, wakes| {
             self.block_spot(state);
@@ -269,7 +269,8 @@ impl<T> Channel<T> {
                     _ if line.is_strict(supply) => Refused::Behind,
                     _ => return Ok(()),
                 };
-                // The caller may have claimed a place of the ring in vain, and hidden it from others.
+                // The caller may have claimed a place of the ring in vain, and hidden it from
+                // others.
                 line.serve(supply, wakes);
                 Err(refused)
             });

@@ -1,9 +1,9 @@
 //! Channels for one value, from one sender to one receiver.
 //!
-//! The channel ends once: by a send, or when one of the two ends closes it or goes. The receiver waits
-//! for the end to find the value, the sender to learn that the value is unwanted. The sender is used
-//! up by `send`, so for a sender a channel that has ended is one that accepts no value. How the two
-//! share one word: [`shared`].
+//! The channel ends once: by a send, or when one of the two ends closes it or goes. The receiver
+//! waits for the end to find the value, the sender to learn that the value is unwanted. The sender
+//! is used up by `send`, so for a sender a channel that has ended is one that accepts no value. How
+//! the two share one word: [`shared`].
 
 #[cfg(all(test, loom))]
 mod models;

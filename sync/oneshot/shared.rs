@@ -15,24 +15,25 @@
 //! * The address of the receiver's node, while the channel is open and the receiver *sits*: a task
 //!   or thread that waits for the value puts it there by a compare-and-swap from 0, and need not
 //!   look again. Whoever takes it out has the node: the receiver that gives up; the end that sets
-//!   ENDED, which calls the receiver; or the holder of the lock, which lets it enter the list. ENDED and LISTED are clear in an address, as nodes are aligned.
-//!   SENT and ALONE are used only when ENDED is set, and no address is there.
+//!   ENDED, which calls the receiver; or the holder of the lock, which lets it enter the list.
+//!   ENDED and LISTED are clear in an address, as nodes are aligned. SENT and ALONE are used only
+//!   when ENDED is set, and no address is there.
 //!
 //! # Who touches what
 //!
-//! The value belongs to the sender until it sets SENT, and then to the receiver, which waits through
-//! an exclusive reference. A sender that finds ENDED takes its value back. A sender that ends the
-//! channel sets ALONE in the same step, unless somebody is in the list: mostly one step sends the
-//! value, finds the receiver and gives the sender's half of the memory up.
+//! The value belongs to the sender until it sets SENT, and then to the receiver, which waits
+//! through an exclusive reference. A sender that finds ENDED takes its value back. A sender that
+//! ends the channel sets ALONE in the same step, unless somebody is in the list: mostly one step
+//! sends the value, finds the receiver and gives the sender's half of the memory up.
 //!
 //! # No wake-up is lost
 //!
-//! Futures, senders that wait for the end, and a receiver that finds the word taken wait in the list.
-//! A waiter sets LISTED under the lock of the list, and learns by the same step whether the channel
-//! is still open. The step that sets ENDED returns the word before it: with a node, it calls that
-//! one; with LISTED, it takes the lock, and calls all. A called waiter looks at the word again. The
-//! end is final, so it finds what it was called for, and a waiter that is cancelled has nothing to
-//! give back.
+//! Futures, senders that wait for the end, and a receiver that finds the word taken wait in the
+//! list. A waiter sets LISTED under the lock of the list, and learns by the same step whether the
+//! channel is still open. The step that sets ENDED returns the word before it: with a node, it
+//! calls that one; with LISTED, it takes the lock, and calls all. A called waiter looks at the word
+//! again. The end is final, so it finds what it was called for, and a waiter that is cancelled has
+//! nothing to give back.
 
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes, Who, with_wakes};
 use crate::shim::atomic::{AtomicU64, Ordering};
@@ -79,8 +80,8 @@ impl<T> Shared<T> {
     }
 
     /// Ends the channel, with this value if any, and calls the waiters. Returns whether `alone`,
-    /// which is 0 or ALONE, was set in the same step: then a sender may not use the memory any more.
-    /// If the channel has ended already, returns the value. Only the sender brings one.
+    /// which is 0 or ALONE, was set in the same step: then a sender may not use the memory any
+    /// more. If the channel has ended already, returns the value. Only the sender brings one.
     fn end(&self, value: Option<T>, alone: u64) -> Result<bool, Option<T>> {
         let mut word = self.word.load(Ordering::Relaxed);
         if word & ENDED != 0 {
@@ -148,8 +149,8 @@ impl<T> Shared<T> {
     /// value if the channel has ended already.
     ///
     /// # Safety
-    /// The memory is that of [`oneshot`](super::oneshot). The sender goes once, and does not use the
-    /// memory any more.
+    /// The memory is that of [`oneshot`](super::oneshot). The sender goes once, and does not use
+    /// the memory any more.
     pub(super) unsafe fn sender_goes(
         this: NonNull<Self>,
         value: Option<T>,
