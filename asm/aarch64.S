@@ -145,15 +145,15 @@ NAME(trampoline):
         brk     #1
         end     NAME(trampoline)
 
-        // The two words of each thread.
+        // The three words of each thread.
         .section .tbss, "awT", %nobits
         .globl  NAME(thread_words)
         .hidden NAME(thread_words)
         .type   NAME(thread_words), %object
         .balign 8
 NAME(thread_words):
-        .zero   16
-        .size   NAME(thread_words), 16
+        .zero   24
+        .size   NAME(thread_words), 24
 
         // These routines may run on guarded pages (every target of an indirect jump is a landing pad);
         // return addresses are not signed and there is no guarded control stack: BTI (1) alone.

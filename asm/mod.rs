@@ -14,21 +14,25 @@
 
 use std::arch::asm;
 
-mod cold_call;
-pub(crate) mod sanitizer;
-
-pub(crate) use cold_call::call_cold;
-
-// The tests switch without telling a sanitizer.
-#[cfg(all(test, not(any(loom, cygnet_asan, cygnet_tsan))))]
-mod tests;
-
 /// The full name of a symbol of this library, as a literal.
 macro_rules! symbol {
     ($name:literal) => {
         concat!(env!("CYGNET_SYMBOL_PREFIX"), $name)
     };
 }
+
+mod cold_call;
+#[cfg(cygnet_inline_switch)]
+pub(crate) mod pair;
+pub(crate) mod sanitizer;
+mod words;
+
+pub(crate) use cold_call::call_cold;
+pub(crate) use words::{Words, mark_thread_as_special, set_thread_word, thread_word};
+
+// The tests switch without telling a sanitizer.
+#[cfg(all(test, not(any(loom, cygnet_asan, cygnet_tsan))))]
+mod tests;
 
 /// Declarations of the routines that are written in assembly.
 mod external {
@@ -42,6 +46,9 @@ mod external {
         pub(super) fn leave();
         #[link_name = symbol!("trampoline")]
         pub(super) fn trampoline();
+        #[cfg(cygnet_inline_switch)]
+        #[link_name = symbol!("start")]
+        pub(super) fn start();
         #[cfg(target_arch = "x86_64")]
         #[link_name = symbol!("cold_call")]
         pub(super) fn cold_call();
@@ -51,6 +58,21 @@ mod external {
 /// The function that a coroutine runs. It must not return, and unwinding out of it aborts the
 /// process.
 pub(crate) type Entry = unsafe extern "C" fn(data: *mut u8, message: usize);
+
+/// How a coroutine that is resumed by hand has come back to its resumer.
+pub(crate) enum Return {
+    /// It is suspended.
+    Suspended,
+    /// It has left its stack for ever.
+    Ended,
+}
+
+/// How a coroutine that is resumed by hand is continued.
+pub(crate) enum Continuation {
+    GoOn,
+    /// It is to unwind its stack and end.
+    Unwind,
+}
 
 /// Saves the current context and continues another one.
 ///
@@ -213,133 +235,6 @@ extern "C" fn protector() -> ! {
     // `eprintln!`, which takes a lock that the stray code may hold.
     unsafe { libc::write(libc::STDERR_FILENO, MESSAGE.as_ptr().cast(), MESSAGE.len()) };
     std::process::abort()
-}
-
-/// Reads one of the two words that this library keeps for each thread, at the given offset.
-macro_rules! read_thread_word {
-    ($offset:literal) => {{
-        let word: *mut u8;
-        // SAFETY: reads a word of the thread's own static TLS block, at the offset that the linker
-        // or loader put into the GOT. The assembly is not `pure`, so it runs each time it is
-        // reached.
-        unsafe {
-            #[cfg(target_arch = "x86_64")]
-            asm!(
-                concat!("mov {word}, qword ptr [rip + ", symbol!("thread_words"), "@gottpoff]"),
-                concat!("mov {word}, qword ptr fs:[{word} + ", $offset, "]"),
-                word = out(reg) word,
-                options(nostack, readonly, preserves_flags),
-            );
-            #[cfg(target_arch = "aarch64")]
-            asm!(
-                concat!("adrp {offset}, :gottprel:", symbol!("thread_words")),
-                concat!("ldr {offset}, [{offset}, :gottprel_lo12:", symbol!("thread_words"), "]"),
-                "mrs {word}, tpidr_el0",
-                "add {word}, {word}, {offset}",
-                concat!("ldr {word}, [{word}, ", $offset, "]"),
-                offset = out(reg) _,
-                word = out(reg) word,
-                options(nostack, readonly, preserves_flags),
-            );
-        }
-        word
-    }};
-}
-
-/// Writes one of the two words.
-macro_rules! write_thread_word {
-    ($offset:literal, $value:expr) => {{
-        let value: *mut u8 = $value;
-        // SAFETY: writes a word of the thread's own static TLS block, at the offset that the linker
-        // or loader put into the GOT. Only the macros and functions of this module touch that word.
-        unsafe {
-            #[cfg(target_arch = "x86_64")]
-            asm!(
-                concat!("mov {offset}, qword ptr [rip + ", symbol!("thread_words"), "@gottpoff]"),
-                concat!("mov qword ptr fs:[{offset} + ", $offset, "], {value}"),
-                offset = out(reg) _,
-                value = in(reg) value,
-                options(nostack, preserves_flags),
-            );
-            #[cfg(target_arch = "aarch64")]
-            asm!(
-                concat!("adrp {offset}, :gottprel:", symbol!("thread_words")),
-                concat!("ldr {offset}, [{offset}, :gottprel_lo12:", symbol!("thread_words"), "]"),
-                "mrs {base}, tpidr_el0",
-                "add {base}, {base}, {offset}",
-                concat!("str {value}, [{base}, ", $offset, "]"),
-                offset = out(reg) _,
-                base = out(reg) _,
-                value = in(reg) value,
-                options(nostack, preserves_flags),
-            );
-        }
-    }};
-}
-
-/// Returns the first word that this library keeps for each thread, the worker; null at first.
-///
-/// Every call reads the word anew, thread pointer included. A `thread_local!` would not do: the
-/// compiler may compute its address once for a function, and a function that switches may go on on
-/// another thread.
-#[inline(always)]
-pub(crate) fn thread_word() -> *mut u8 {
-    read_thread_word!("0")
-}
-
-/// Sets the first word of the current thread.
-#[inline(always)]
-pub(crate) fn set_thread_word(value: *mut u8) {
-    write_thread_word!("0", value);
-}
-
-/// Returns the second word that this library keeps for each thread, the innermost bare coroutine;
-/// null at first. Every call reads it anew.
-#[inline(always)]
-pub(crate) fn nesting_word() -> *mut u8 {
-    read_thread_word!("8")
-}
-
-/// Sets the second word of the current thread.
-#[inline(always)]
-pub(crate) fn set_nesting_word(value: *mut u8) {
-    write_thread_word!("8", value);
-}
-
-/// Returns both words and then sets the second to `value`.
-#[inline(always)]
-pub(crate) fn swap_nesting_word(value: *mut u8) -> (*mut u8, *mut u8) {
-    let (first, second);
-    // SAFETY: reads both words of the thread's own static TLS block and writes the second, at the
-    // offset that the linker or loader put into the GOT.
-    unsafe {
-        #[cfg(target_arch = "x86_64")]
-        asm!(
-            concat!("mov {first}, qword ptr [rip + ", symbol!("thread_words"), "@gottpoff]"),
-            "mov {second}, qword ptr fs:[{first} + 8]",
-            "mov qword ptr fs:[{first} + 8], {value}",
-            "mov {first}, qword ptr fs:[{first}]",
-            value = in(reg) value,
-            first = out(reg) first,
-            second = out(reg) second,
-            options(nostack, preserves_flags),
-        );
-        #[cfg(target_arch = "aarch64")]
-        asm!(
-            concat!("adrp {first}, :gottprel:", symbol!("thread_words")),
-            concat!("ldr {first}, [{first}, :gottprel_lo12:", symbol!("thread_words"), "]"),
-            "mrs {base}, tpidr_el0",
-            "add {base}, {base}, {first}",
-            "ldp {first}, {second}, [{base}]",
-            "str {value}, [{base}, 8]",
-            value = in(reg) value,
-            base = out(reg) _,
-            first = out(reg) first,
-            second = out(reg) second,
-            options(nostack, preserves_flags),
-        );
-    }
-    (first, second)
 }
 
 /// Returns the stack pointer at some point in the calling function.

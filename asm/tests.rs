@@ -10,6 +10,8 @@ use crate::retire::rerun::{rerun, role};
 use super::{external, leave, prepare, set_thread_word, stack_pointer, switch, thread_word};
 
 mod cold_call;
+#[cfg(cygnet_inline_switch)]
+mod pair;
 mod registers;
 mod unwinding;
 

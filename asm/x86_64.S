@@ -137,6 +137,14 @@
         // Never executed. Unwinders look a return address up by the byte before it, and until the
         // coroutine has started, the address below is one.
         nop
+        // The root of a coroutine whose first switch is one of those in pair.rs. It restores rbp and
+        // rbx alone, so the other two are on the stack.
+        .globl  NAME(start)
+        .hidden NAME(start)
+NAME(start):
+        endbr64
+        pop     r12
+        pop     r13
 NAME(trampoline):
         endbr64
         mov     rdi, rbx
@@ -164,15 +172,15 @@ NAME(trampoline):
         ret
         end     NAME(cold_call)
 
-        // The two words of each thread.
+        // The three words of each thread.
         .section .tbss, "awT", @nobits
         .globl  NAME(thread_words)
         .hidden NAME(thread_words)
         .type   NAME(thread_words), @object
         .balign 8
 NAME(thread_words):
-        .zero   16
-        .size   NAME(thread_words), 16
+        .zero   24
+        .size   NAME(thread_words), 24
 
         // These routines may run with indirect branch tracking (every target of an indirect jump is an
         // `endbr64`), and not with a shadow stack: hence IBT (1) and not SHSTK (2).

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::link::Link;
+use crate::asm::mark_thread_as_special;
 use crate::retire::nesting;
 use crate::retire::overflow::Description;
 
@@ -73,7 +74,7 @@ pub(crate) fn describe_overflow(fault_address: usize) -> Option<Description> {
                 guard: link.guard.clone(),
             });
         }
-        next = link.resumed_by.get();
+        next = link.resumed_by.get().innermost().cast();
     }
     None
 }
@@ -98,6 +99,7 @@ pub(super) fn notice_the_end_of_this_thread() {
 
 extern "C" fn begin_the_end(_: *mut c_void) {
     THREAD.with(|thread| thread.ending.set(Ending::Begun));
+    mark_thread_as_special();
 }
 
 /// A description of the coroutine that a caller was in.

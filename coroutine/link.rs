@@ -9,17 +9,32 @@
 //! | state | resumer's side | body's side |
 //! | --- | --- | --- |
 //! | Created, Suspended | may resume, unwind, drop | does not run |
-//! | Running | waits in `enter` | runs, or waits for one that it has resumed |
+//! | Running | waits in `resume` or `unwind` | runs, or waits for one that it has resumed |
 //! | Finished | may drop | is gone, its stack in the pool |
+//!
+//! # The chain
+//!
+//! A resumption lengthens the [`Chain`] of the thread, and a suspension restores it. In the usual
+//! case, outside of other coroutines and not on a worker's thread, both are short:
+//!
+//! * A resumption tests three words at once: the chain is empty, the thread is not special, and the
+//!   coroutine is not occupied. It stores the new chain and switches.
+//! * A suspension compares the chain with the coroutine, which tells at once that the coroutine is
+//!   the innermost one, that it is not pinned or being unwound, and that the rest of the chain is
+//!   empty. It stores an empty chain and switches.
+//!
+//! Otherwise the chain is tagged, and `resumed_by` keeps its rest.
 
 use std::cell::Cell;
+use std::hint::cold_path;
 use std::ops::Range;
 use std::sync::Arc;
 use std::{panic, ptr};
 
 use super::current;
-use crate::retire::context::Context;
-use crate::retire::nesting::{self, PinCount};
+use crate::asm::Words;
+use crate::retire::nesting::Chain;
+use crate::retire::passage::{Continuation, Passage, Return};
 use crate::scheduler::worker::Worker;
 use crate::shim::abort_with;
 
@@ -34,6 +49,14 @@ pub enum State {
     Suspended,
     /// The body has returned or panicked. The stack is gone.
     Finished,
+}
+
+/// How far a body has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    New,
+    Begun,
+    Ended,
 }
 
 /// Whether a body may suspend.
@@ -58,18 +81,13 @@ struct Dismissed;
 
 /// The part of a coroutine that is independent of its types; see the module's documentation.
 ///
-/// The pin count comes first: a pointer to it is a pointer to the whole.
+/// The passage comes first, and begins with the pin count: a pointer to that is one to the whole.
 #[repr(C)]
 pub(super) struct Link {
-    pins: PinCount,
-    pub(super) context: Context,
-    /// The flow of the resumer, which waits; valid while running. It is kept here and not in the
-    /// resumer's frame, as each load on the way to the other side's stack pointer delays the
-    /// switch.
-    pub(super) resumer: Context,
-    /// The next coroutine in the chain; valid while running.
-    pub(super) resumed_by: Cell<*const Link>,
-    pub(super) state: Cell<State>,
+    pub(super) passage: Passage,
+    /// The rest of the chain while running, else empty.
+    pub(super) resumed_by: Cell<Chain>,
+    progress: Cell<Progress>,
     suspension: Cell<Suspension>,
     /// The coroutine certainly ends before anything that it borrows, for instance a thread-local
     /// value.
@@ -83,18 +101,16 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) fn new(
-        context: Context,
+        passage: Passage,
         name: Option<Arc<str>>,
         stack_size: usize,
         guard: Range<usize>,
         scoped: bool,
     ) -> Link {
         Link {
-            pins: PinCount::new(),
-            context,
-            resumer: Context::of_thread(),
-            resumed_by: Cell::new(ptr::null()),
-            state: Cell::new(State::Created),
+            passage,
+            resumed_by: Cell::new(Chain::EMPTY),
+            progress: Cell::new(Progress::New),
             suspension: Cell::new(Suspension::IfNotPanicking),
             scoped,
             id: current::new_id(),
@@ -104,16 +120,19 @@ impl Link {
         }
     }
 
-    #[inline(always)]
-    pub(super) fn may_be_resumed(&self) -> bool {
-        (self.state.get() == State::Suspended && self.may_go_on()) || self.may_be_started()
+    /// Returns the state.
+    pub(super) fn state(&self) -> State {
+        match (self.passage.occupied() == 0, self.progress.get()) {
+            (_, Progress::Ended) => State::Finished,
+            (false, _) => State::Running,
+            (true, Progress::New) => State::Created,
+            (true, Progress::Begun) => State::Suspended,
+        }
     }
 
-    // Kept apart so that the usual case is a comparison and not a jump table.
-    #[cold]
-    #[inline(never)]
-    fn may_be_started(&self) -> bool {
-        self.state.get() == State::Created
+    /// Notes that the body begins.
+    pub(super) fn begin(&self) {
+        self.progress.set(Progress::Begun);
     }
 
     /// Returns whether the body may go on. It may not if it could be in the middle of using a
@@ -123,38 +142,68 @@ impl Link {
         !current::thread_is_ending() || self.scoped
     }
 
-    /// Runs the body until it suspends or ends.
-    ///
-    /// # Safety
-    /// The state is Created or Suspended, and everything that the body borrows is still there.
-    /// `self` stays at its address until this returns.
+    /// Prepares a resumption, which must follow at once. Returns `None` if the coroutine cannot be
+    /// resumed now.
     #[inline(always)]
-    pub(super) unsafe fn enter(&self) {
-        self.resumer.renew();
-        let (worker, resumed_by) = nesting::enter(ptr::from_ref(self).cast());
+    pub(super) fn try_resume(&self) -> Option<Resuming<'_>> {
+        let words = Words::here();
+        let mut chain = Chain::of(ptr::from_ref(self).cast());
+        if words.nesting_or_special() | self.passage.occupied() != 0 {
+            cold_path();
+            let rest = Chain::read(words);
+            if words.special() | self.passage.occupied() != 0 && !self.may_be_resumed(words) {
+                return None;
+            }
+            if !rest.is_empty() {
+                self.resumed_by.set(rest);
+                chain = chain.tagged();
+            }
+        }
+        Some(Resuming { link: self, words, chain })
+    }
+
+    /// Returns whether the coroutine can be resumed now. If the thread is a worker's, tells it.
+    #[cold]
+    #[inline(never)]
+    fn may_be_resumed(&self, words: Words) -> bool {
+        if self.passage.occupied() != 0
+            || !(self.may_go_on() || self.progress.get() == Progress::New)
+        {
+            return false;
+        }
         // SAFETY: the word is null or points to this thread's worker, which clears it before it
         // goes.
-        if let Some(worker) = unsafe { worker.cast::<Worker>().as_ref() } {
+        if let Some(worker) = unsafe { words.worker().cast::<Worker>().as_ref() } {
             // A join must not leave a fork in the fork list where a join that comes later would
             // find it.
             worker.remote.forks.request_from_self();
         }
-        self.resumed_by.set(resumed_by.cast());
-        self.state.set(State::Running);
-        // SAFETY: this flow is the running one. It waits here until the other flow comes back to
-        // it, and until then this coroutine cannot be resumed again, as its state is Running. The
-        // other flow is suspended or new, its stack is there, and by contract it may run.
-        unsafe { self.resumer.switch(&self.context) };
-        nesting::set_innermost(resumed_by);
+        true
     }
 
-    /// Returns whether the body was continued in order to be unwound. For the body, after a switch.
+    /// Runs the body, which is suspended, so that it unwinds its stack.
+    ///
+    /// # Safety
+    /// The state is Suspended, and everything that the body borrows is still there. `self` stays at
+    /// its address until this returns.
+    pub(super) unsafe fn unwind(&self) -> Return {
+        let Resuming { words, chain, .. } =
+            self.try_resume().expect("the body is suspended and may go on");
+        self.suspension.set(Suspension::Never);
+        self.passage.pins().forbid_suspension();
+        chain.tagged().write(words);
+        // SAFETY: the coroutine is suspended, and it cannot be resumed again before this returns, as
+        // its state is Running now. By contract it may run. A coroutine stays on its thread.
+        unsafe { self.passage.unwind() }
+    }
+
+    /// Restores the chain that this coroutine was added to.
     #[inline(always)]
-    pub(super) fn is_dismissed(&self) -> bool {
-        self.suspension.get() == Suspension::Never
+    fn restore_chain(&self, words: Words) {
+        self.resumed_by.replace(Chain::EMPTY).write(words);
     }
 
-    /// Unwinds the body. For the body, if [`is_dismissed`](Self::is_dismissed) is true.
+    /// Unwinds the body. For the body, if it is continued to be unwound.
     #[cold]
     #[inline(never)]
     pub(super) fn unwind_from_here(&self) -> ! {
@@ -169,34 +218,40 @@ impl Link {
         self.suspension.get() != Suspension::IfNotPanicking && payload.is::<Dismissed>()
     }
 
-    /// Panics unless the caller is the body and may leave its stack suspended.
+    /// Prepares a suspension, which must follow at once. Panics unless the caller is the body and may
+    /// leave its stack suspended.
     #[inline(always)]
-    pub(super) fn assert_may_suspend(&self) -> Suspending<'_> {
-        // The coroutine is not free if it is pinned, or forbidden to suspend by `dismiss` because
-        // it is dropped.
-        if crate::shim::panicking() || !ptr::eq(current::innermost(), self) || !self.pins.is_free()
-        {
+    pub(super) fn prepare_to_suspend(&self) -> Suspending<'_> {
+        if crate::shim::panicking() {
             self.refuse_to_suspend();
+        }
+        let me = ptr::from_ref(self).cast();
+        let words = Words::here();
+        let chain = Chain::read(words);
+        if chain.is_untagged(me) {
+            // Not copied from the word where `try_resume` has left it: each switch would have to
+            // wait until the one before has done the same.
+            words.clear_nesting();
+        } else {
+            cold_path();
+            if !ptr::eq(chain.innermost(), me) || !self.passage.pins().is_free() {
+                self.refuse_to_suspend();
+            }
+            self.restore_chain(words);
         }
         Suspending(self)
     }
 
-    /// Forbids the body to suspend, for ever: it is about to be unwound.
-    pub(super) fn dismiss(&self) {
-        self.suspension.set(Suspension::Never);
-        self.pins.forbid_suspension();
-    }
-
     #[cold]
     #[inline(never)]
-    fn refuse_to_suspend(&self) {
+    fn refuse_to_suspend(&self) -> ! {
         if !ptr::eq(current::innermost(), self) {
             panic!(
                 "Yielder::suspend was called from outside of its coroutine: only the body itself can \
                  suspend, not another coroutine or a task that runs inside it"
             );
         }
-        if self.pins.is_pinned() {
+        if self.passage.pins().is_pinned() {
             panic!(
                 "Yielder::suspend was called inside a call that must return first, in the task or \
                  thread where it began: no_suspend, wait, select!, scope, join, a parallel loop, \
@@ -223,25 +278,62 @@ impl Link {
         }
     }
 
+    /// Leaves the body's stack for ever.
+    ///
+    /// # Safety
+    /// The caller is the root of the body, which is the innermost coroutine, and no destructor of a
+    /// frame on its stack has still to run.
+    pub(super) unsafe fn leave(&self) -> ! {
+        self.progress.set(Progress::Ended);
+        self.restore_chain(Words::here());
+        // SAFETY: this flow is the running one, and its frames are not used again, by contract. The
+        // resumer waits in `resume` or `unwind`, and frees the stack and the core.
+        unsafe { self.passage.leave() }
+    }
+
     /// Forgets the flow of control. Only a sanitizer keeps state about it.
     #[cfg(cygnet_tsan)]
     pub(super) fn retire(&self) {
-        self.context.end();
+        self.passage.end();
     }
 }
 
-/// The right of a running body to suspend, for the moment.
+/// A coroutine that can be resumed, at this moment.
+pub(super) struct Resuming<'a> {
+    link: &'a Link,
+    words: Words,
+    chain: Chain,
+}
+
+impl Resuming<'_> {
+    /// Runs the body until it suspends or ends.
+    ///
+    /// # Safety
+    /// Everything that the body borrows is still there. The link stays at its address until this
+    /// returns. Nothing has been resumed or suspended since [`Link::try_resume`].
+    #[inline(always)]
+    pub(super) unsafe fn resume(self) -> Return {
+        self.chain.write(self.words);
+        // SAFETY: the coroutine was new or suspended, by the check in `try_resume`, and it cannot be
+        // resumed again before this returns, as it is occupied now. By contract it may run. A
+        // coroutine stays on its thread.
+        unsafe { self.link.passage.resume() }
+    }
+}
+
+/// The right of a running body to suspend, at this moment.
 pub(super) struct Suspending<'a>(&'a Link);
 
 impl Suspending<'_> {
-    /// Switches from the body to its resumer. Returns when the coroutine is resumed.
+    /// Switches from the body to its resumer. Returns when the coroutine is continued.
+    ///
+    /// # Safety
+    /// Nothing has been resumed or suspended since [`Link::prepare_to_suspend`].
     #[inline(always)]
-    pub(super) fn begin(self) {
-        let Suspending(link) = self;
-        link.state.set(State::Suspended);
-        // SAFETY: the body is the innermost coroutine, so its flow is the running one, and the
-        // resumer waits in `enter`.
-        unsafe { link.context.switch(&link.resumer) };
+    pub(super) unsafe fn suspend(self) -> Continuation {
+        // SAFETY: the body was the innermost coroutine, so it is the running flow, and its resumer
+        // waits in `resume` or `unwind`. The coroutine is not dropped before its body has ended.
+        unsafe { self.0.passage.suspend() }
     }
 }
 

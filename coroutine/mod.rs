@@ -103,7 +103,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
 
-use crate::retire::context::Context;
+use crate::retire::passage::{Passage, Return};
 use crate::retire::stack::{Stack, StackClass};
 use crate::task::outcome::drop_payload;
 
@@ -162,18 +162,26 @@ impl<Out, Ret> Resumed<Out, Ret> {
 /// ```
 pub struct Coroutine<In, Out, Ret> {
     /// Owned. A pointer rather than a box, as a running body has references into the core, too.
-    core: NonNull<Core<In, Out, Ret, dyn Captures>>,
+    whole: NonNull<Whole<In, Out, Ret, dyn Captures>>,
 }
 
-/// The state of a coroutine, at an address that does not change.
-struct Core<In, Out, Ret, Body: ?Sized> {
+/// The state of a coroutine, at an address that does not change, and its body.
+#[repr(C)]
+struct Whole<In, Out, Ret, Body: ?Sized> {
+    core: Core<In, Out, Ret>,
+    /// A `Cell<Option<F>>`, full until the start.
+    body: Body,
+}
+
+/// The state of a coroutine, apart from its body. The link comes first, so that one register points
+/// to all of them.
+#[repr(C)]
+struct Core<In, Out, Ret> {
     yielder: Yielder<In, Out>,
     /// `Some` until the coroutine has ended.
     stack: Cell<Option<Stack>>,
     /// `Some` from the coroutine's end until the resumer takes the result.
     result: Cell<Option<thread::Result<Ret>>>,
-    /// A `Cell<Option<F>>`, full until the start.
-    body: Body,
 }
 
 /// The type of any body, erased: the only thing left to do with it is to drop it.
@@ -289,36 +297,35 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
         F: FnOnce(&Yielder<In, Out>, In) -> Ret,
     {
         let stack = stacks::take(class)?;
-        let memory = Box::<Core<In, Out, Ret, Cell<Option<F>>>>::new_uninit();
-        let core = NonNull::from(Box::leak(memory)).cast::<Core<In, Out, Ret, Cell<Option<F>>>>();
-        let (top, entry) = (stack.top(), root::<In, Out, Ret, F>);
+        let memory = Box::<Whole<In, Out, Ret, Cell<Option<F>>>>::new_uninit();
+        let whole = NonNull::from(Box::leak(memory)).cast::<Whole<In, Out, Ret, Cell<Option<F>>>>();
+        let entry = root::<In, Out, Ret, F>;
         // SAFETY: the stack has just been taken, so nothing lives on it. When the entry is called,
-        // `core` has been written.
-        let context = unsafe { Context::on_stack(&stack, top, entry, core.as_ptr().cast()) };
-        let link = Link::new(context, name, class.size(), stack.guard(), scoped);
-        let whole = Core {
+        // `whole` has been written.
+        let passage = unsafe { Passage::on_stack(&stack, entry, whole.as_ptr().cast()) };
+        let link = Link::new(passage, name, class.size(), stack.guard(), scoped);
+        let core = Core {
             yielder: Yielder { link, passed: Cell::new(Passed { nothing: () }) },
             stack: Cell::new(Some(stack)),
             result: Cell::new(None),
-            body: Cell::new(Some(body)),
         };
         // SAFETY: the memory is a box for exactly this type, and nothing has been written to it
         // yet.
-        unsafe { core.write(whole) };
-        type Pointer<'f, In, Out, Ret> = NonNull<Core<In, Out, Ret, dyn Captures + 'f>>;
+        unsafe { whole.write(Whole { core, body: Cell::new(Some(body)) }) };
+        type Pointer<'f, In, Out, Ret> = NonNull<Whole<In, Out, Ret, dyn Captures + 'f>>;
         // SAFETY: the two types differ in a lifetime only, and the caller answers for that
         // lifetime.
-        let core = unsafe {
-            mem::transmute::<Pointer<'_, In, Out, Ret>, Pointer<'static, In, Out, Ret>>(core)
+        let whole = unsafe {
+            mem::transmute::<Pointer<'_, In, Out, Ret>, Pointer<'static, In, Out, Ret>>(whole)
         };
-        Ok(Coroutine { core })
+        Ok(Coroutine { whole })
     }
 
     #[inline(always)]
-    fn core(&self) -> &Core<In, Out, Ret, dyn Captures> {
+    fn core(&self) -> &Core<In, Out, Ret> {
         // SAFETY: the core was made by `create` and lives as long as `self`. Until the drop there
         // are only shared references to it.
-        unsafe { self.core.as_ref() }
+        unsafe { &self.whole.as_ref().core }
     }
 
     #[inline(always)]
@@ -371,24 +378,25 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     pub fn resume(&self, input: In) -> Result<Resumed<Out, Ret>, ResumeError<In>> {
         let core = self.core();
         let link = &core.yielder.link;
-        if !link.may_be_resumed() {
-            return Err(refusal(link.state.get(), input));
-        }
+        let Some(resuming) = link.try_resume() else {
+            return Err(refusal(link.state(), input));
+        };
         let passed = &core.yielder.passed;
         passed.set(Passed { input: ManuallyDrop::new(input) });
-        // SAFETY: the state allows it. What the body borrows is still there: by the contract of
-        // `create`, and for thread-local values by `may_go_on`. This borrow of `self` keeps the
-        // core alive.
-        unsafe { link.enter() };
-        if link.state.get() != State::Suspended {
-            return Ok(Resumed::Returned(core.finish()));
+        // SAFETY: what the body borrows is still there: by the contract of `create`, and for
+        // thread-local values by `may_go_on`. This borrow of `self` keeps the core alive.
+        match unsafe { resuming.resume() } {
+            Return::Suspended => {
+                // SAFETY: the body has just suspended, so it has put an output there. It does not
+                // run, so this access is the only one.
+                let output = unsafe { ManuallyDrop::take(&mut (*passed.as_ptr()).output) };
+                Ok(Resumed::Yielded(output))
+            }
+            Return::Ended => Ok(Resumed::Returned(core.finish())),
         }
-        // SAFETY: the body has just suspended, so it has put an output there. It does not run, so
-        // this access is the only one.
-        Ok(Resumed::Yielded(unsafe { ManuallyDrop::take(&mut (*passed.as_ptr()).output) }))
     }
 
-    /// Returns the state of the coroutine. A load.
+    /// Returns the state of the coroutine. Two loads.
     ///
     /// # Examples
     ///
@@ -403,10 +411,10 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     /// assert_eq!(twice.state(), State::Finished);
     /// ```
     pub fn state(&self) -> State {
-        self.link().state.get()
+        self.link().state()
     }
 
-    /// Returns whether the body has returned or panicked. A load.
+    /// Returns whether the body has returned or panicked. Two loads.
     pub fn is_finished(&self) -> bool {
         self.state() == State::Finished
     }
@@ -430,7 +438,7 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     }
 }
 
-impl<In, Out, Ret, Body: ?Sized> Core<In, Out, Ret, Body> {
+impl<In, Out, Ret> Core<In, Out, Ret> {
     /// Releases the stack of a body that has ended, and returns or throws its result.
     #[cold]
     #[inline(never)]
@@ -465,22 +473,35 @@ impl<In, Out, Ret, Body: ?Sized> Core<In, Out, Ret, Body> {
         if cfg!(panic = "abort") || !link.may_go_on() {
             return false;
         }
-        link.dismiss();
         // SAFETY: the body is suspended and may go on: what it borrows is there by the contract of
         // `create`, and thread-local values by `may_go_on`. The caller, a destructor, keeps the
         // core alive.
-        unsafe { link.enter() };
-        if link.state.get() != State::Finished {
-            fatal("came back from its unwinding without having ended", link);
+        match unsafe { link.unwind() } {
+            Return::Ended => true,
+            Return::Suspended => fatal("came back from its unwinding without having ended", link),
         }
-        true
     }
 }
 
 impl<In, Out, Ret> Drop for Coroutine<In, Out, Ret> {
+    // A copy is dropped, so that the compiler can keep the pointer in a register up to the drop. If a
+    // reference to `self` were passed, each resumption would load the pointer anew.
+    #[inline]
     fn drop(&mut self) {
-        let core = self.core();
-        match core.yielder.link.state.get() {
+        // SAFETY: `self` is being dropped, and the copy is not dropped.
+        unsafe { Coroutine::end(ManuallyDrop::new(Coroutine { whole: self.whole })) }
+    }
+}
+
+impl<In, Out, Ret> Coroutine<In, Out, Ret> {
+    /// Ends the body and frees the coroutine.
+    ///
+    /// # Safety
+    /// Neither the coroutine nor a copy of it is used again.
+    #[inline(never)]
+    unsafe fn end(this: ManuallyDrop<Self>) {
+        let core = this.core();
+        match core.yielder.link.state() {
             State::Created | State::Finished => {}
             State::Suspended if core.unwind() => {}
             State::Suspended => return,
@@ -491,8 +512,8 @@ impl<In, Out, Ret> Drop for Coroutine<In, Out, Ret> {
         core.release();
         let result = core.result.take();
         // SAFETY: the pointer comes from a box of this layout. The body has ended or was never
-        // called, so there is no other user of the core.
-        drop(unsafe { Box::from_raw(self.core.as_ptr()) });
+        // called, so there is no other user of the core, by contract.
+        drop(unsafe { Box::from_raw(this.whole.as_ptr()) });
         match result {
             // The panic hook has reported this panic.
             Some(Err(payload)) if crate::shim::panicking() => drop_payload(payload),
@@ -524,20 +545,21 @@ fn refusal<In>(state: State, input: In) -> ResumeError<In> {
 /// The first frame on the stack of a coroutine.
 ///
 /// # Safety
-/// `core` is the coroutine's core, complete, with a body and an input. This is the first switch to
-/// the coroutine.
-unsafe extern "C" fn root<In, Out, Ret, F>(core: *mut u8, message: usize)
+/// `whole` is the whole of the coroutine, with a body and an input. This is the first switch to the
+/// coroutine.
+unsafe extern "C" fn root<In, Out, Ret, F>(whole: *mut u8, message: usize)
 where
     F: FnOnce(&Yielder<In, Out>, In) -> Ret,
 {
-    // SAFETY: `core` has this type by contract, and the resumer or dropper of the coroutine waits
-    // until this flow has left, so the core stays alive.
-    let core = unsafe { &*core.cast::<Core<In, Out, Ret, Cell<Option<F>>>>() };
+    // SAFETY: `whole` has this type by contract, and the resumer or dropper of the coroutine waits
+    // until this flow has left, so it stays alive.
+    let Whole { core, body } = unsafe { &*whole.cast::<Whole<In, Out, Ret, Cell<Option<F>>>>() };
     let link = &core.yielder.link;
     // SAFETY: this is the first switch to the coroutine, by contract, and `message` came with it.
-    unsafe { link.context.arrive(message) };
+    unsafe { link.passage.arrive(message) };
+    link.begin();
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let body = core.body.take().expect("a body is called once");
+        let body = body.take().expect("a body is called once");
         // SAFETY: the coroutine has just been resumed for the first time, so there is an input: a
         // coroutine that is dropped before that never starts.
         let input = unsafe { ManuallyDrop::take(&mut (*core.yielder.passed.as_ptr()).input) };
@@ -547,8 +569,7 @@ where
         Err(payload) if link.was_unwound_by(&*payload) => {}
         result => core.result.set(Some(result)),
     }
-    link.state.set(State::Finished);
-    // SAFETY: this flow is the running one, this is its only frame, and none of its variables has a
-    // destructor still to run. The resumer waits in `enter`, and frees the stack and the core.
-    unsafe { link.context.leave(&link.resumer) }
+    // SAFETY: this is the root of the body, and none of its variables has a destructor still to run.
+    // Each coroutine that the body has resumed has come back, so the body is the innermost one.
+    unsafe { link.leave() }
 }

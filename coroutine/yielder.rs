@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
 use super::link::Link;
+use crate::retire::passage::Continuation;
 
 /// A value on its way from one side to the other.
 ///
@@ -20,6 +21,7 @@ pub(super) union Passed<In, Out> {
 /// The handle by which the body of a coroutine suspends.
 ///
 /// The body gets a reference when it starts. It takes `In` and gives `Out`.
+#[repr(C)]
 pub struct Yielder<In, Out> {
     pub(super) link: Link,
     pub(super) passed: Cell<Passed<In, Out>>,
@@ -73,11 +75,12 @@ impl<In, Out> Yielder<In, Out> {
     /// ```
     #[inline]
     pub fn suspend(&self, value: Out) -> In {
-        let suspension = self.link.assert_may_suspend();
+        let suspending = self.link.prepare_to_suspend();
         self.passed.set(Passed { output: ManuallyDrop::new(value) });
-        suspension.begin();
-        if self.link.is_dismissed() {
-            self.link.unwind_from_here();
+        // SAFETY: only the value has been stored since the call above.
+        match unsafe { suspending.suspend() } {
+            Continuation::GoOn => {}
+            Continuation::Unwind => self.link.unwind_from_here(),
         }
         // SAFETY: the body has just been resumed, not dismissed, so there is an input. The resumer
         // waits, so this access is the only one.

@@ -57,6 +57,7 @@ impl Context {
 
     /// Resets the context to what [`of_thread`](Context::of_thread) would return now. The flow that
     /// was last left by this context, if any, must have been continued.
+    #[cfg(not(cygnet_inline_switch))]
     #[inline(always)]
     #[allow(clippy::unused_self, clippy::missing_const_for_fn)]
     pub(crate) fn renew(&self) {

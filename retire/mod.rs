@@ -10,6 +10,7 @@ mod guard;
 pub(crate) mod memory;
 pub(crate) mod nesting;
 pub(crate) mod overflow;
+pub(crate) mod passage;
 pub(crate) mod pool;
 pub(crate) mod queue;
 pub(crate) mod record_pool;

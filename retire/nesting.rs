@@ -12,9 +12,10 @@
 //! The pointer is the second thread word of the assembly source. It is read anew each time, because
 //! `join` reads it in the middle of a user's function, which may continue on another thread.
 //!
-//! Beyond that, the scheduler can [pin](Pin) the innermost bare coroutine.
+//! Beyond that, the scheduler can [pin](Pin) the innermost bare coroutine. This also tags the
+//! pointer: see [`Chain`].
 
-use crate::asm;
+use crate::asm::Words;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
 
@@ -22,7 +23,7 @@ use std::ptr::{self, NonNull};
 pub(crate) struct PinCount {
     /// The number of sections that must end before the body leaves its stack, and the bit
     /// [`PinCount::FORBIDDEN`].
-    pins: Cell<u32>,
+    pins: Cell<u64>,
 }
 
 impl PinCount {
@@ -30,13 +31,10 @@ impl PinCount {
         PinCount { pins: Cell::new(0) }
     }
 
-    /// Set by the coroutine's owner: the body must never leave its stack again, pinned or not. The
-    /// bit shares a word with the count, so that [`is_free`](PinCount::is_free) is a single
-    /// comparison.
-    const FORBIDDEN: u32 = 1 << 31;
+    /// Set by the coroutine's owner: the body must never leave its stack again, pinned or not.
+    const FORBIDDEN: u64 = 1 << 63;
 
     /// Returns whether the coroutine is neither pinned nor forbidden to suspend.
-    #[inline(always)]
     pub(crate) fn is_free(&self) -> bool {
         self.pins.get() == 0
     }
@@ -46,7 +44,7 @@ impl PinCount {
         self.pins.get() & !PinCount::FORBIDDEN != 0
     }
 
-    /// Forbids the body to leave its stack, for ever.
+    /// Forbids the body to leave its stack, for ever. The caller tags the chain.
     pub(crate) fn forbid_suspension(&self) {
         self.pins.set(self.pins.get() | PinCount::FORBIDDEN);
     }
@@ -73,6 +71,7 @@ impl Pin {
             // SAFETY: a coroutine in the chain of the running thread is alive.
             let pins = unsafe { &coroutine.as_ref().pins };
             pins.set(pins.get() + 1);
+            set_innermost(Chain::of(coroutine.as_ptr()).tagged());
         }
         Pin(coroutine)
     }
@@ -84,8 +83,65 @@ impl Drop for Pin {
             // SAFETY: this frame stands on the pinned coroutine or was called from it, so the
             // coroutine cannot end before this returns.
             let pins = unsafe { &coroutine.as_ref().pins };
+            // The tag stays. Only the coroutine itself knows whether there is another reason for it.
             pins.set(pins.get() - 1);
         }
+    }
+}
+
+/// A pointer to the innermost coroutine of a chain, or null.
+///
+/// The lowest bit is a tag. Without it, the coroutine is the only one in the chain, and may suspend.
+/// With it, the coroutine must look closer first: it is pinned, or it is being unwound, or another
+/// coroutine has resumed it, or it was pinned before.
+#[derive(Clone, Copy)]
+pub(crate) struct Chain(*const PinCount);
+
+const TAG: usize = 1;
+
+impl Chain {
+    pub(crate) const EMPTY: Chain = Chain(ptr::null());
+
+    /// The chain that ends with `coroutine`, without a tag.
+    #[inline(always)]
+    pub(crate) fn of(coroutine: *const PinCount) -> Chain {
+        Chain(coroutine)
+    }
+
+    /// Returns whether this is the chain of code outside of any coroutine.
+    #[inline(always)]
+    pub(crate) fn is_empty(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Makes the innermost coroutine look closer before it suspends.
+    #[inline(always)]
+    pub(crate) fn tagged(self) -> Chain {
+        Chain(self.0.map_addr(|address| address | TAG))
+    }
+
+    /// Returns the innermost coroutine, or null.
+    #[inline(always)]
+    pub(crate) fn innermost(self) -> *const PinCount {
+        self.0.map_addr(|address| address & !TAG)
+    }
+
+    /// Returns whether `coroutine` is the innermost one and the chain is not tagged.
+    #[inline(always)]
+    pub(crate) fn is_untagged(self, coroutine: *const PinCount) -> bool {
+        ptr::eq(self.0, coroutine)
+    }
+
+    /// Returns the chain of the running thread, or of its running task.
+    #[inline(always)]
+    pub(crate) fn read(words: Words) -> Chain {
+        Chain(words.nesting().cast_const().cast())
+    }
+
+    /// Makes this the chain of the running thread, or of its running task.
+    #[inline(always)]
+    pub(crate) fn write(self, words: Words) {
+        words.set_nesting(self.0.cast_mut().cast());
     }
 }
 
@@ -93,41 +149,39 @@ impl Drop for Pin {
 /// the thread, also from a signal handler.
 #[inline(always)]
 pub(crate) fn innermost() -> *const PinCount {
-    asm::nesting_word().cast()
+    Chain::read(Words::here()).innermost()
 }
 
-/// Makes `coroutine` the innermost one.
+/// Returns whether the caller is in a bare coroutine.
 #[inline(always)]
-pub(crate) fn set_innermost(coroutine: *const PinCount) {
-    asm::set_nesting_word(coroutine.cast_mut().cast());
+pub(crate) fn is_inside() -> bool {
+    !Chain::read(Words::here()).is_empty()
 }
 
-/// Makes `coroutine` the innermost one. Returns the first word of the thread, and the coroutine
-/// that was innermost before.
+/// Replaces the chain of the running thread.
 #[inline(always)]
-pub(crate) fn enter(coroutine: *const PinCount) -> (*mut u8, *const PinCount) {
-    let (first, outer) = asm::swap_nesting_word(coroutine.cast_mut().cast());
-    (first, outer.cast_const().cast())
+fn set_innermost(chain: Chain) {
+    chain.write(Words::here());
 }
 
 /// The chain pointer of a suspended task.
 #[must_use = "without it the task would lose its current coroutine"]
-pub(crate) struct Saved(*const PinCount);
+pub(crate) struct Saved(Chain);
 
 /// Sets the pointer of the running task aside. The next task starts outside of any bare coroutine.
 #[inline(always)]
 pub(crate) fn suspend_nesting() -> Saved {
-    let innermost = innermost();
-    if !innermost.is_null() {
-        set_innermost(ptr::null());
+    let chain = Chain::read(Words::here());
+    if !chain.is_empty() {
+        set_innermost(Chain::EMPTY);
     }
-    Saved(innermost)
+    Saved(chain)
 }
 
 /// Restores the pointer of a task that continues. Returns whether that task is in a bare coroutine.
 #[inline(always)]
 pub(crate) fn restore_nesting(saved: Saved) -> bool {
-    if saved.0.is_null() {
+    if saved.0.is_empty() {
         return false;
     }
     set_innermost(saved.0);

@@ -261,6 +261,8 @@ mod steps {
     /// The maximum number of instructions of the routines that are examined.
     const LIMIT: usize = 256;
 
+    /// Functions whose instructions are examined too: those with an inlined switch.
+    static CALLERS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
     static LENGTH: AtomicUsize = AtomicUsize::new(DEPTH);
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     static OVER: AtomicBool = AtomicBool::new(false);
@@ -278,7 +280,9 @@ mod steps {
         // SAFETY: this is the kernel's context.
         let pc = unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] as usize };
         let routine = region(pc + 1);
-        if regions().contains(&routine) || routine == cold_call() {
+        let is_caller = |caller: &AtomicUsize| caller.load(Ordering::Relaxed) == routine;
+        let caller = routine != 0 && CALLERS.iter().any(is_caller);
+        if caller || regions().contains(&routine) || routine == cold_call() {
             let index = COUNT.fetch_add(1, Ordering::Relaxed);
             // SAFETY: only the stepping thread gets here, and it reads the steps only after the
             // stepping has ended.
@@ -292,12 +296,15 @@ mod steps {
     const TRAP: i64 = 0x100;
 
     /// Runs `code` instruction by instruction. Returns one walk of up to `limit` functions for each
-    /// instruction in the routines.
-    fn single_steps(limit: usize, code: impl FnOnce()) -> Vec<Walk> {
+    /// instruction in the routines and in `callers`.
+    fn single_steps(limit: usize, callers: [usize; 2], code: impl FnOnce()) -> Vec<Walk> {
         static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|e| e.into_inner());
         handle(libc::SIGTRAP, step);
         LENGTH.store(limit, Ordering::Relaxed);
+        for (place, caller) in CALLERS.iter().zip(callers) {
+            place.store(caller, Ordering::Relaxed);
+        }
         COUNT.store(0, Ordering::Relaxed);
         OVER.store(false, Ordering::Relaxed);
         // SAFETY: sets the trap flag, which only the handler notices.
@@ -328,7 +335,7 @@ mod steps {
             unsafe { crate::asm::call_cold(nothing, null_mut()) };
             black_box(());
         }
-        let steps = single_steps(DEPTH, || caller());
+        let steps = single_steps(DEPTH, [0; 2], || caller());
         for step in &steps {
             assert_eq!(step.reason, END_OF_STACK);
             let functions = &step.functions[..step.length];
@@ -352,7 +359,7 @@ mod steps {
         });
         let this: *mut Coroutine = &mut *coroutine;
         let root = run as *const () as usize;
-        let steps = single_steps(DEPTH, || {
+        let steps = single_steps(DEPTH, [0; 2], || {
             // The coroutine starts, suspends, goes on and ends.
             ping(this);
             ping(this);
@@ -386,6 +393,78 @@ mod steps {
         assert_eq!(steps.iter().filter(|s| s.functions[0] == switch).count(), 3 * 18);
     }
 
+    /// The two sides of an inlined switch, in functions of their own.
+    #[cfg(cygnet_inline_switch)]
+    mod inlined {
+        use super::super::super::pair::{Twin, root};
+        use super::*;
+
+        #[inline(never)]
+        extern "C" fn resume(twin: &Twin) {
+            // SAFETY: the test calls this for a new or suspended coroutine.
+            black_box(unsafe { twin.resume() });
+        }
+
+        #[inline(never)]
+        extern "C" fn suspend(twin: &Twin) {
+            // SAFETY: the body calls this.
+            black_box(unsafe { twin.suspend() });
+        }
+
+        #[test]
+        fn each_instruction_of_an_inlined_switch_unwinds_to_its_caller() {
+            let twin = Twin::new(|twin| {
+                twin.passed.set(twin.pair().kept()[1][0]);
+                suspend(twin);
+            });
+            let of = |function: extern "C" fn(&Twin)| region(function as *const () as usize + 1);
+            let (resume_region, suspend_region) = (of(resume), of(suspend));
+            let root = region(root as *const () as usize + 1);
+            let [_, _, trampoline] = regions();
+            // The coroutine starts, suspends, goes on and ends.
+            let steps = single_steps(DEPTH, [resume_region, suspend_region], || {
+                resume(&twin);
+                resume(&twin);
+            });
+            let mut seen = [0; 4];
+            for step in &steps {
+                assert_eq!(step.reason, END_OF_STACK);
+                let functions = &step.functions[..step.length];
+                let inside = twin.holds(step.sp - 1);
+                let offset = step.pc - functions[0];
+                let text = || format!("{offset:#x} {inside} {functions:x?}");
+                assert_eq!(*functions.last().unwrap() == trampoline, inside, "{}", text());
+                let resuming = functions[0] == resume_region;
+                match (resuming, inside) {
+                    _ if functions[0] == trampoline => {}
+                    (true, false) => assert!(functions.len() > 5, "{}", text()),
+                    (false, true) => assert!(functions[1..].contains(&root), "{}", text()),
+                    // Behind the hinge the caller is the other side.
+                    (true, true) => {
+                        assert!([suspend_region, trampoline].contains(&functions[1]), "{}", text());
+                    }
+                    (false, false) => assert_eq!(functions[1], resume_region, "{}", text()),
+                }
+                seen[2 * usize::from(resuming) + usize::from(inside)] += 1;
+            }
+            // Behind its hinge the suspension unwinds into the first resumption, and behind theirs
+            // the resumptions into the start and into the suspension.
+            for step in &steps {
+                let inside = twin.holds(step.sp - 1);
+                if step.functions[0] == suspend_region && !inside {
+                    assert_eq!(step.registers[0], twin.passed.get());
+                }
+                if step.functions[0] == resume_region && inside && step.functions[1] != trampoline {
+                    assert_eq!(step.registers[..2], twin.pair().kept()[0]);
+                }
+            }
+            // Behind a hinge come two loads, for the suspension a store, and the jump.
+            assert_eq!(seen[0], 4, "the suspension");
+            assert_eq!(seen[3], 2 * 3, "the resumptions");
+            assert!(seen[1] > 8 && seen[2] > 16, "{seen:?}");
+        }
+    }
+
     #[test]
     fn each_instruction_restores_the_registers_of_its_caller() {
         let mut coroutine = Coroutine::new(|this, _| {
@@ -406,7 +485,7 @@ mod steps {
         resume();
         // The caller's caller is out of reach: `switch_with_registers` has pushed registers without
         // rules.
-        let steps = single_steps(2, resume);
+        let steps = single_steps(2, [0; 2], resume);
         assert_eq!(steps.len(), 2 * 18);
         for step in &steps {
             let side = if coroutine.holds(step.sp) { 1 } else { 2 };

@@ -38,7 +38,7 @@
 //! list. The owner reads it after it has had that lock.
 
 use crate::asm::call_cold;
-use crate::retire::nesting::{Pin, innermost};
+use crate::retire::nesting::{Pin, is_inside};
 use crate::scheduler::life::complete::{release_both, uncount_in_parent};
 use crate::scheduler::life::fork_frame::{Fork, Public};
 use crate::scheduler::life::live_node::LiveNode;
@@ -295,7 +295,7 @@ impl Proxy {
 impl Worker {
     fn finish_push(&self, fork: &Fork) {
         self.serve_requests();
-        let in_bare_coroutine = !innermost().is_null();
+        let in_bare_coroutine = is_inside();
         if in_bare_coroutine || !self.remote.forks.is_open() {
             self.make_forks_public();
         }

@@ -12,7 +12,7 @@ pub(crate) mod check_in;
 pub(crate) mod check_ins;
 pub(crate) mod pick;
 
-use crate::retire::nesting::{Saved, innermost, restore_nesting, suspend_nesting};
+use crate::retire::nesting::{Saved, is_inside, restore_nesting, suspend_nesting};
 use crate::retire::stack::StackClass;
 use crate::scheduler::life::complete::Uncounting;
 use crate::scheduler::run_loop::call::start;
@@ -80,7 +80,7 @@ impl Worker {
         let me = self.fiber();
         let node = self.node.get();
         if !next.is(me) {
-            if self.remote.forks.is_clear() && innermost().is_null() {
+            if self.remote.forks.is_clear() && !is_inside() {
                 self.counters().switches.add(1);
                 self.switch(next);
             } else {

@@ -5,7 +5,7 @@
 //! that no task waits for ever behind endless local spawns or endless yields. If there is nothing
 //! here, `search` looks further.
 
-use crate::retire::nesting::innermost;
+use crate::retire::nesting::is_inside;
 use crate::retire::stack::StackClass;
 use crate::scheduler::queue::item::{Item, Runnable};
 use crate::scheduler::queue::private_deque::{PUBLIC, Portion};
@@ -395,7 +395,7 @@ impl Worker {
         }
         let asked = remote.private.take_request(searched);
         // Inside a bare coroutine the request stands, so that each fork is served.
-        let asked = innermost().is_null() && self.remote.forks.take_request() || asked;
+        let asked = !is_inside() && self.remote.forks.take_request() || asked;
         if asked {
             self.answer();
         }

@@ -1,7 +1,7 @@
 //! A virtual thread as the simulation sees it: a flow of control that is left and resumed.
 
 use super::panic_count;
-use crate::asm;
+use crate::asm::{self, Words};
 use crate::retire::context::Context;
 use crate::shim::VirtualThread;
 use std::cell::{Cell, RefCell};
@@ -136,9 +136,10 @@ impl Flow {
         assert!(self.runs.replace(false), "a flow that does not run was left");
         assert_ne!(other.state.get(), State::Ended, "a flow was continued after its end");
         other.runs.set(true);
-        self.words.set((asm::thread_word(), asm::nesting_word()));
+        let words = Words::here();
+        self.words.set((words.worker(), words.nesting()));
         asm::set_thread_word(ptr::null_mut());
-        asm::set_nesting_word(ptr::null_mut());
+        words.clear_nesting();
         self.panics.set(panic_count::exchange(0));
         // SAFETY: this flow was running. The other one was not, as only one flow runs at a time,
         // and has not ended, so it is suspended or new. The references keep both.
@@ -146,7 +147,7 @@ impl Flow {
         panic_count::exchange(self.panics.get());
         let (thread, chain) = self.words.get();
         asm::set_thread_word(thread);
-        asm::set_nesting_word(chain);
+        Words::here().set_nesting(chain);
     }
 
     /// Keeps the stack of an ended flow, to be reused.

@@ -1,6 +1,7 @@
 //! Bare coroutines, without a runtime and inside tasks.
 #![cfg(not(loom))]
 
+mod chain;
 #[path = "../common/mod.rs"]
 mod common;
 mod dropping;

@@ -1,0 +1,224 @@
+//! The way between a coroutine that is resumed by hand and its resumer.
+//!
+//! On x86-64 it is a [`Pair`](crate::asm::pair::Pair) of contexts, whose switch is inlined. On
+//! AArch64, and under a sanitizer, which must be told of each switch, it is two
+//! [`Context`](crate::retire::context::Context)s and the routine that all other flows use.
+
+pub(crate) use crate::asm::{Continuation, Return};
+#[cfg(not(cygnet_inline_switch))]
+pub(crate) use called::Passage;
+#[cfg(cygnet_inline_switch)]
+pub(crate) use inlined::Passage;
+
+#[cfg(cygnet_inline_switch)]
+mod inlined {
+    use crate::asm::pair::Pair;
+    use crate::asm::{Continuation, Entry, Return};
+    use crate::retire::nesting::PinCount;
+    use crate::retire::stack::Stack;
+
+    /// The contexts of a coroutine and of its resumer.
+    #[repr(C)]
+    pub(crate) struct Passage {
+        pair: Pair<PinCount>,
+    }
+
+    impl Passage {
+        /// Makes the passage of a new coroutine on `stack`. The first [`resume`](Passage::resume)
+        /// calls `entry(data, message)`, which must begin with [`arrive`](Passage::arrive).
+        ///
+        /// # Safety
+        /// Nothing lives on the stack. The call of `entry` must be sound when it is made.
+        #[inline]
+        pub(crate) unsafe fn on_stack(stack: &Stack, entry: Entry, data: *mut u8) -> Passage {
+            // SAFETY: the memory below the top of a stack has room for the first frame. By contract
+            // it is free, and the call of `entry` will be sound.
+            Passage { pair: unsafe { Pair::prepare(PinCount::new(), stack.top(), entry, data) } }
+        }
+
+        /// Returns the pin count, which lies at the start of the passage.
+        #[inline(always)]
+        pub(crate) fn pins(&self) -> &PinCount {
+            &self.pair.head
+        }
+
+        /// Returns 0 if the coroutine neither runs nor has ended.
+        #[inline(always)]
+        pub(crate) fn occupied(&self) -> usize {
+            self.pair.occupied()
+        }
+
+        /// Continues the coroutine. Returns when it suspends or ends.
+        ///
+        /// # Safety
+        /// The coroutine is new or suspended, its stack is still there, and it may run now on this
+        /// thread. The passage stays at its address until this returns.
+        #[inline(always)]
+        pub(crate) unsafe fn resume(&self) -> Return {
+            // SAFETY: passed on. The caller does not run on the stack of a coroutine that does not
+            // run.
+            unsafe { self.pair.resume() }
+        }
+
+        /// Continues a suspended coroutine so that its [`suspend`](Passage::suspend) returns
+        /// [`Continuation::Unwind`].
+        ///
+        /// # Safety
+        /// That of [`resume`](Passage::resume), and the coroutine is not new.
+        pub(crate) unsafe fn unwind(&self) -> Return {
+            // SAFETY: passed on. The caller does not run on the stack of a coroutine that does not
+            // run.
+            unsafe { self.pair.unwind() }
+        }
+
+        /// Suspends the coroutine and continues its resumer.
+        ///
+        /// # Safety
+        /// The coroutine is the running flow of this thread, and its resumer waits in
+        /// [`resume`](Passage::resume). The passage stays at its address until this returns.
+        #[inline(always)]
+        pub(crate) unsafe fn suspend(&self) -> Continuation {
+            // SAFETY: passed on.
+            unsafe { self.pair.suspend() }
+        }
+
+        /// Ends the coroutine and continues its resumer.
+        ///
+        /// # Safety
+        /// That of [`suspend`](Passage::suspend), and none of the coroutine's frames is used again.
+        pub(crate) unsafe fn leave(&self) -> ! {
+            // SAFETY: passed on.
+            unsafe { self.pair.leave() }
+        }
+
+        /// Completes the first switch to a coroutine.
+        ///
+        /// # Safety
+        /// The caller is the coroutine's entry, which has just been called with this message.
+        pub(crate) unsafe fn arrive(&self, _: usize) {}
+    }
+}
+
+#[cfg(not(cygnet_inline_switch))]
+mod called {
+    use std::cell::Cell;
+
+    use crate::asm::{Continuation, Entry, Return};
+    use crate::retire::context::Context;
+    use crate::retire::nesting::PinCount;
+    use crate::retire::stack::Stack;
+
+    /// The contexts of a coroutine and of its resumer.
+    #[repr(C)]
+    pub(crate) struct Passage {
+        pins: PinCount,
+        coroutine: Context,
+        resumer: Context,
+        /// The coroutine runs, or has ended.
+        running: Cell<bool>,
+        /// The coroutine has left its stack for ever.
+        ended: Cell<bool>,
+        /// The coroutine is continued to be unwound.
+        unwound: Cell<bool>,
+    }
+
+    impl Passage {
+        /// Makes the passage of a new coroutine on `stack`. The first [`resume`](Passage::resume)
+        /// calls `entry(data, message)`, which must begin with [`arrive`](Passage::arrive).
+        ///
+        /// # Safety
+        /// Nothing lives on the stack. The call of `entry` must be sound when it is made.
+        #[inline]
+        pub(crate) unsafe fn on_stack(stack: &Stack, entry: Entry, data: *mut u8) -> Passage {
+            Passage {
+                pins: PinCount::new(),
+                // SAFETY: the top is that of the stack. By contract the stack is free, and the call
+                // of `entry` will be sound.
+                coroutine: unsafe { Context::on_stack(stack, stack.top(), entry, data) },
+                resumer: Context::of_thread(),
+                running: Cell::new(false),
+                ended: Cell::new(false),
+                unwound: Cell::new(false),
+            }
+        }
+
+        /// Returns the pin count, which lies at the start of the passage.
+        #[inline(always)]
+        pub(crate) fn pins(&self) -> &PinCount {
+            &self.pins
+        }
+
+        /// Returns 0 if the coroutine neither runs nor has ended.
+        #[inline(always)]
+        pub(crate) fn occupied(&self) -> usize {
+            usize::from(self.running.get())
+        }
+
+        /// Continues the coroutine. Returns when it suspends or ends.
+        ///
+        /// # Safety
+        /// The coroutine is new or suspended, its stack is still there, and it may run now on this
+        /// thread. The passage stays at its address until this returns.
+        #[inline(always)]
+        pub(crate) unsafe fn resume(&self) -> Return {
+            self.resumer.renew();
+            self.running.set(true);
+            // SAFETY: the resumer is the running flow. By contract the coroutine is new or
+            // suspended, its stack exists and it may run now, and both contexts are alive.
+            unsafe { self.resumer.switch(&self.coroutine) };
+            if self.ended.get() { Return::Ended } else { Return::Suspended }
+        }
+
+        /// Continues a suspended coroutine so that its [`suspend`](Passage::suspend) returns
+        /// [`Continuation::Unwind`].
+        ///
+        /// # Safety
+        /// That of [`resume`](Passage::resume), and the coroutine is not new.
+        pub(crate) unsafe fn unwind(&self) -> Return {
+            self.unwound.set(true);
+            // SAFETY: passed on.
+            unsafe { self.resume() }
+        }
+
+        /// Suspends the coroutine and continues its resumer.
+        ///
+        /// # Safety
+        /// The coroutine is the running flow of this thread, and its resumer waits in
+        /// [`resume`](Passage::resume). The passage stays at its address until this returns.
+        #[inline(always)]
+        pub(crate) unsafe fn suspend(&self) -> Continuation {
+            self.running.set(false);
+            // SAFETY: by contract the coroutine runs and the resumer is suspended, both contexts are
+            // alive, and the resumer may run again: it waits for this.
+            unsafe { self.coroutine.switch(&self.resumer) };
+            if self.unwound.get() { Continuation::Unwind } else { Continuation::GoOn }
+        }
+
+        /// Ends the coroutine and continues its resumer.
+        ///
+        /// # Safety
+        /// That of [`suspend`](Passage::suspend), and none of the coroutine's frames is used again.
+        pub(crate) unsafe fn leave(&self) -> ! {
+            self.ended.set(true);
+            // SAFETY: by contract the coroutine runs, none of its frames is used again, and the
+            // resumer waits. The resumer frees the stack.
+            unsafe { self.coroutine.leave(&self.resumer) }
+        }
+
+        /// Completes the first switch to a coroutine.
+        ///
+        /// # Safety
+        /// The caller is the coroutine's entry, which has just been called with this message.
+        pub(crate) unsafe fn arrive(&self, message: usize) {
+            // SAFETY: passed on. A new coroutine is continued by `resume`, so the message is the
+            // resumer's context, which outlives the switch.
+            unsafe { self.coroutine.arrive(message) }
+        }
+
+        /// Forgets the flow of a coroutine that has ended or never began.
+        #[cfg(cygnet_tsan)]
+        pub(crate) fn end(&self) {
+            self.coroutine.end();
+        }
+    }
+}
