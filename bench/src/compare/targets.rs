@@ -107,7 +107,7 @@ pub const TARGETS: &[&[Target]] = &[
     &both("batch", TOKIO, 0.15),
     &both("batch", ANY_PEER, 1.0),
     &[speedup("batch", 1.0)],
-    &[peer("switch", 1, &["corosensei"], 2.0)],
+    &[peer("switch", 1, &["corosensei"], 1.3)],
     &[peer("switch", 1, &["generator"], 1.0)],
     &[peer("yield-2", 1, MAY, 0.2)],
     &[peer("yield-1000", 1, MAY, 0.2)],
