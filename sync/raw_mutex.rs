@@ -133,13 +133,13 @@ impl RawMutex {
     /// run first.
     #[inline(always)]
     pub(super) fn try_lock(&self, holder: Holder) -> bool {
-        let (new, done, seen) = (holder.number(), Ordering::Acquire, Ordering::Relaxed);
-        // Without a look before it: the processor ends that look before it begins this.
-        // MUTANT(mutex.lock): relaxed, split
-        match self.word.compare_exchange(FREE, new, done, seen) {
-            Ok(_) => true,
-            Err(word) => !self.is_hogged_at(word) && self.try_pass(holder),
+        let word = self.word.load(Ordering::Relaxed);
+        if word != FREE && (word & !BITS != FREE || self.is_hogged_at(word)) {
+            return false;
         }
+        let new = word | holder.number();
+        // MUTANT(mutex.lock): relaxed, split
+        self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// Takes the mutex if it is free, ahead of its waiters.
