@@ -207,8 +207,9 @@ impl<Head> Pair<Head> {
     pub(crate) unsafe fn unwind(&self) -> Return {
         let words = &self.coroutine;
         words.continue_at.set(words.continue_at.get() - OTHER_ENTRANCE);
-        // SAFETY: passed on. A suspended coroutine waits in a `switch!`, where this address is the
-        // other entrance, which expects the same registers as the main one.
+        // SAFETY: the coroutine is suspended and the caller on another stack, by contract. It waits in
+        // a `switch!`, where this address is the other entrance, which expects the same registers as
+        // the main one.
         unsafe { self.resume() }
     }
 

@@ -55,8 +55,8 @@ mod inlined {
         /// thread. The passage stays at its address until this returns.
         #[inline(always)]
         pub(crate) unsafe fn resume(&self) -> Return {
-            // SAFETY: passed on. The caller does not run on the stack of a coroutine that does not
-            // run.
+            // SAFETY: the coroutine may run, by contract; the caller is not on its stack, as it does
+            // not run yet.
             unsafe { self.pair.resume() }
         }
 
@@ -66,8 +66,8 @@ mod inlined {
         /// # Safety
         /// That of [`resume`](Passage::resume), and the coroutine is not new.
         pub(crate) unsafe fn unwind(&self) -> Return {
-            // SAFETY: passed on. The caller does not run on the stack of a coroutine that does not
-            // run.
+            // SAFETY: the coroutine may run and has begun, by contract; the caller is not on its
+            // stack, as it does not run yet.
             unsafe { self.pair.unwind() }
         }
 
@@ -78,7 +78,7 @@ mod inlined {
         /// [`resume`](Passage::resume). The passage stays at its address until this returns.
         #[inline(always)]
         pub(crate) unsafe fn suspend(&self) -> Continuation {
-            // SAFETY: passed on.
+            // SAFETY: the caller is on the coroutine's stack, and the resumer waits, by contract.
             unsafe { self.pair.suspend() }
         }
 
@@ -87,7 +87,8 @@ mod inlined {
         /// # Safety
         /// That of [`suspend`](Passage::suspend), and none of the coroutine's frames is used again.
         pub(crate) unsafe fn leave(&self) -> ! {
-            // SAFETY: passed on.
+            // SAFETY: the caller is on the coroutine's stack, the resumer waits, and the frames are
+            // not used again, by contract.
             unsafe { self.pair.leave() }
         }
 
@@ -176,7 +177,7 @@ mod called {
         /// That of [`resume`](Passage::resume), and the coroutine is not new.
         pub(crate) unsafe fn unwind(&self) -> Return {
             self.unwound.set(true);
-            // SAFETY: passed on.
+            // SAFETY: this asks for no more than the contract of this function gives.
             unsafe { self.resume() }
         }
 

@@ -162,9 +162,9 @@ impl RawMutex {
     /// `holder` holds the mutex.
     #[inline(always)]
     pub(super) unsafe fn unlock(&self, holder: Holder) {
-        let (word, done, seen) = (holder.number(), Ordering::Release, Ordering::Relaxed);
+        let (word, seen) = (holder.number(), Ordering::Relaxed);
         // MUTANT(mutex.unlock): relaxed, split
-        if self.word.compare_exchange(word, FREE, done, seen).is_err() {
+        if self.word.compare_exchange(word, FREE, Ordering::Release, seen).is_err() {
             self.unlock_queued();
         }
     }

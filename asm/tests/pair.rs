@@ -47,7 +47,7 @@ impl Twin {
     /// The coroutine is new or suspended.
     #[inline(always)]
     pub(super) unsafe fn resume(&self) -> Return {
-        // SAFETY: passed on. The test keeps the box.
+        // SAFETY: the coroutine may run, by contract. The test keeps the box.
         unsafe { self.pair().resume() }
     }
 

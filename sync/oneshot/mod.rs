@@ -56,11 +56,11 @@ pub struct OneshotReceiver<T> {
 
 // SAFETY: the ends share the memory by the protocol of `shared`, and `T: Send` lets the value move.
 unsafe impl<T: Send> Send for OneshotSender<T> {}
-// SAFETY: as above. A shared reference to an end reads the word, or enters the list.
+// SAFETY: a shared reference to a sender reads the word, or enters the list, which has a lock.
 unsafe impl<T: Send> Sync for OneshotSender<T> {}
-// SAFETY: as for the sender.
+// SAFETY: the receiver alone takes the value, by the same protocol, and `T: Send` lets it move.
 unsafe impl<T: Send> Send for OneshotReceiver<T> {}
-// SAFETY: as for the sender.
+// SAFETY: a shared reference to a receiver reads the word, or locks the list.
 unsafe impl<T: Send> Sync for OneshotReceiver<T> {}
 
 // A value is moved in and out, and cannot be seen while it is in the channel.

@@ -94,10 +94,9 @@ impl<T> Shared<T> {
         }
         loop {
             let left = if word & LISTED == 0 { alone } else { 0 };
-            let (new, done, seen) =
-                (word & LISTED | flags | left, Ordering::AcqRel, Ordering::Relaxed);
+            let new = word & LISTED | flags | left;
             // MUTANT(oneshot.end): relaxed, split
-            match self.word.compare_exchange(word, new, done, seen) {
+            match self.word.compare_exchange(word, new, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => {
                     self.call(word);
                     return Ok(left != 0);
@@ -259,10 +258,9 @@ impl<T> Waitable for EndOf<'_, T> {
     fn sit(&self, node: &WaitNode, who: impl FnOnce() -> Who) -> bool {
         self.receives
             && node.sit(who(), |node| {
-                let (node, done, seen) =
-                    (node.expose_provenance() as u64, Ordering::Release, Ordering::Relaxed);
+                let (node, seen) = (node.expose_provenance() as u64, Ordering::Relaxed);
                 // MUTANT(oneshot.sit): relaxed
-                self.shared.word.compare_exchange(0, node, done, seen).is_ok()
+                self.shared.word.compare_exchange(0, node, Ordering::Release, seen).is_ok()
             })
     }
 
