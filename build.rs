@@ -32,7 +32,8 @@ fn main() {
 /// Returns whether bare coroutines may use the inlined switch. It does not tell the sanitizers, and
 /// its unwinding rules can be assembled only in functions that have some.
 fn may_inline_switch() -> bool {
-    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    // The compiler takes the names of its options with underscores, too.
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default().replace('_', "-");
     let mut tables = flags.split('\x1f').filter_map(|flag| flag.split_once("force-unwind-tables="));
     let without_tables =
         tables.next_back().is_some_and(|(_, value)| ["n", "no", "off", "false"].contains(&value));

@@ -17,24 +17,24 @@
 //! ```
 //!
 //! The pair begins with a word of its owner's. Then come the coroutine's context, at +8, and the
-//! resumer's, at +40. While one side runs, the words of the other say how to continue it. rdx is the
-//! address of the pair when a switch leaves, and need not be anything when it arrives.
+//! resumer's, at +40. While one side runs, the words of the other say how to continue it. rdx is
+//! the address of the pair when a switch leaves, and need not be anything when it arrives.
 //!
 //! # Two entrances
 //!
-//! Each switch can be continued in two ways: a resumer learns whether the coroutine has suspended or
-//! ended, and a coroutine whether it goes on or is to be unwound. A flag would have to be stored,
-//! loaded and compared each time. Instead each switch has two entrances. The main one is the usual
-//! way. The other one lies [`OTHER_ENTRANCE`] bytes before it, and leads to other code.
+//! Each switch can be continued in two ways: a resumer learns whether the coroutine has suspended
+//! or ended, and a coroutine whether it goes on or is to be unwound. A flag would have to be
+//! stored, loaded and compared each time. Instead each switch has two entrances. The main one is
+//! the usual way. The other one lies [`OTHER_ENTRANCE`] bytes before it, and leads to other code.
 //!
 //! # Unwinding rules
 //!
 //! The switch pushes nothing, so the rules of the surrounding function hold up to the instruction
-//! that loads the stack pointer. From there to the jump they are replaced: the caller of the present
-//! function is then the other side, at its main entrance, with the registers that lie in its
-//! context. These rules go by rsp and the words of the pair, so they are right at each instruction
-//! in between. A caller is looked up by the byte before its address: that byte is an `int3` or the end
-//! of a jump, under the rules of the surrounding function.
+//! that loads the stack pointer. From there to the jump they are replaced: the caller of the
+//! present function is then the other side, at its main entrance, with the registers that lie in
+//! its context. These rules go by rsp and the words of the pair, so they are right at each
+//! instruction in between. A caller is looked up by the byte before its address: that byte is an
+//! `int3` or the end of a jump, under the rules of the surrounding function.
 //!
 //! The directives need a function that has rules. A compiler that is told to emit none
 //! (`-C force-unwind-tables=no`) gets the routine of `switch` instead: see `build.rs`.
@@ -57,8 +57,8 @@ struct Words {
 /// The contexts of a coroutine and of its resumer.
 #[repr(C)]
 pub(crate) struct Pair<Head> {
-    /// A word of the owner's. It comes first, so that a pointer to it is one to the pair: the switch
-    /// and the owner's other code can then use the same register.
+    /// A word of the owner's. It comes first, so that a pointer to it is one to the pair: the
+    /// switch and the owner's other code can then use the same register.
     pub(crate) head: Head,
     coroutine: Words,
     resumer: Words,
@@ -81,8 +81,8 @@ macro_rules! hinge {
             "mov rsp, ", word!($to + 0), "\n",
             ".cfi_remember_state\n",
             ".cfi_def_cfa rsp, 0\n",
-            // The return address, rbp and rbx are at rdx + to + 8, 16 and 24. The distance takes two
-            // bytes, seven bits in each, as one would be negative from 64 upwards.
+            // The return address, rbp and rbx are at rdx + to + 8, 16 and 24. The distance takes
+            // two bytes, seven bits in each, as one would be negative from 64 upwards.
             ".cfi_escape 0x10, 16, 3, 0x71, 128 + ", $to, " + 8, 0\n",
             ".cfi_escape 0x10, 6, 3, 0x71, 128 + ", $to, " + 16, 0\n",
             ".cfi_escape 0x10, 3, 3, 0x71, 128 + ", $to, " + 24, 0\n",
@@ -182,18 +182,19 @@ impl<Head> Pair<Head> {
     ///
     /// # Safety
     ///
-    /// * The coroutine is new, or is suspended, and has not been continued since. Its stack is still
-    ///   there, and the code that was suspended may go on now.
+    /// * The coroutine is new, or is suspended, and has not been continued since. Its stack is
+    ///   still there, and the code that was suspended may go on now.
     /// * The caller runs on another stack than the coroutine's.
     /// * The pair stays at its address until this returns.
     #[inline(always)]
     pub(crate) unsafe fn resume(&self) -> Return {
         // SAFETY: by contract the coroutine's context is complete: `prepare` has made it, or a
-        // switch in `suspend`, which has left its stack. This switch saves rsp, rbx and rbp, and all
-        // other registers in which the compiler may keep values are declared as changed. The stack
-        // is aligned and has no red zone, as neither `nostack` nor `nomem` is given. The coroutine
-        // comes back by the hinge of `suspend` or `leave`, which restores the three registers and
-        // continues at one of the two entrances here. The pair is alive until then, by contract.
+        // switch in `suspend`, which has left its stack. This switch saves rsp, rbx and rbp, and
+        // all other registers in which the compiler may keep values are declared as changed. The
+        // stack is aligned and has no red zone, as neither `nostack` nor `nomem` is given. The
+        // coroutine comes back by the hinge of `suspend` or `leave`, which restores the three
+        // registers and continues at one of the two entrances here. The pair is alive until then,
+        // by contract.
         unsafe { switch!(self, 40 to 8, otherwise { return Return::Ended }) };
         Return::Suspended
     }
@@ -207,9 +208,9 @@ impl<Head> Pair<Head> {
     pub(crate) unsafe fn unwind(&self) -> Return {
         let words = &self.coroutine;
         words.continue_at.set(words.continue_at.get() - OTHER_ENTRANCE);
-        // SAFETY: the coroutine is suspended and the caller on another stack, by contract. It waits in
-        // a `switch!`, where this address is the other entrance, which expects the same registers as
-        // the main one.
+        // SAFETY: the coroutine is suspended and the caller on another stack, by contract. It waits
+        // in a `switch!`, where this address is the other entrance, which expects the same
+        // registers as the main one.
         unsafe { self.resume() }
     }
 
@@ -222,12 +223,12 @@ impl<Head> Pair<Head> {
     /// * The pair stays at its address until this returns.
     #[inline(always)]
     pub(crate) unsafe fn suspend(&self) -> Continuation {
-        // SAFETY: by contract the resumer waits in `resume`, so its context is complete, and has not
-        // been continued since. This switch saves rsp, rbx and rbp, and all other registers in which
-        // the compiler may keep values are declared as changed. The stack is aligned and has no red
-        // zone, as neither `nostack` nor `nomem` is given. The resumer comes back by the hinge of
-        // `resume`, which restores the three registers and continues at one of the two entrances
-        // here. The pair is alive until then, by contract.
+        // SAFETY: by contract the resumer waits in `resume`, so its context is complete, and has
+        // not been continued since. This switch saves rsp, rbx and rbp, and all other registers in
+        // which the compiler may keep values are declared as changed. The stack is aligned and has
+        // no red zone, as neither `nostack` nor `nomem` is given. The resumer comes back by the
+        // hinge of `resume`, which restores the three registers and continues at one of the two
+        // entrances here. The pair is alive until then, by contract.
         unsafe {
             switch!(self, 8 to 40, "mov qword ptr [rdx + 40], 0", otherwise { return Continuation::Unwind })
         };
@@ -241,8 +242,8 @@ impl<Head> Pair<Head> {
     /// The caller runs on the coroutine's stack, and the resumer waits in [`resume`](Pair::resume).
     /// Nothing on the coroutine's stack is used any more: no destructor of a frame on it will run.
     pub(crate) unsafe fn leave(&self) -> ! {
-        // SAFETY: by contract the resumer waits in `resume`, so its context is complete, and has not
-        // been continued since. The address before its main entrance is its other one, which
+        // SAFETY: by contract the resumer waits in `resume`, so its context is complete, and has
+        // not been continued since. The address before its main entrance is its other one, which
         // expects the same registers. Nothing is used here after the jump, by contract.
         unsafe {
             asm!(

@@ -23,8 +23,8 @@ impl Words {
     #[inline(always)]
     pub(crate) fn here() -> Words {
         let place;
-        // SAFETY: reads the GOT, where the linker or the loader has put the offset of the words. The
-        // assembly is not `pure`, so it runs each time it is reached.
+        // SAFETY: reads the GOT, where the linker or the loader has put the offset of the words.
+        // The assembly is not `pure`, so it runs each time it is reached.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             asm!(
@@ -182,8 +182,8 @@ pub(crate) fn thread_word() -> *mut u8 {
     {
         let word;
         // SAFETY: reads a word of the thread's own static TLS block, at the offset that the linker
-        // or the loader has put into the GOT. The assembly is not `pure`, so it runs each time it is
-        // reached.
+        // or the loader has put into the GOT. The assembly is not `pure`, so it runs each time it
+        // is reached.
         unsafe {
             asm!(
                 concat!("mov {word}, qword ptr [rip + ", symbol!("thread_words"), "@gottpoff]"),

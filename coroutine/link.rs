@@ -192,8 +192,8 @@ impl Link {
         self.suspension.set(Suspension::Never);
         self.passage.pins().forbid_suspension();
         chain.tagged().write(words);
-        // SAFETY: the coroutine is suspended, and it cannot be resumed again before this returns, as
-        // its state is Running now. By contract it may run. A coroutine stays on its thread.
+        // SAFETY: the coroutine is suspended, and it cannot be resumed again before this returns,
+        // as it is occupied from the switch on. By contract it may run. A coroutine stays on its thread.
         unsafe { self.passage.unwind() }
     }
 
@@ -218,8 +218,8 @@ impl Link {
         self.suspension.get() != Suspension::IfNotPanicking && payload.is::<Dismissed>()
     }
 
-    /// Prepares a suspension, which must follow at once. Panics unless the caller is the body and may
-    /// leave its stack suspended.
+    /// Prepares a suspension, which must follow at once. Panics unless the caller is the body and
+    /// may leave its stack suspended.
     #[inline(always)]
     pub(super) fn prepare_to_suspend(&self) -> Suspending<'_> {
         if crate::shim::panicking() {
@@ -314,8 +314,8 @@ impl Resuming<'_> {
     #[inline(always)]
     pub(super) unsafe fn resume(self) -> Return {
         self.chain.write(self.words);
-        // SAFETY: the coroutine was new or suspended, by the check in `try_resume`, and it cannot be
-        // resumed again before this returns, as it is occupied now. By contract it may run. A
+        // SAFETY: the coroutine was new or suspended, by the check in `try_resume`, and it cannot
+        // be resumed again before this returns, as it is occupied now. By contract it may run. A
         // coroutine stays on its thread.
         unsafe { self.link.passage.resume() }
     }

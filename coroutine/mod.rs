@@ -484,8 +484,8 @@ impl<In, Out, Ret> Core<In, Out, Ret> {
 }
 
 impl<In, Out, Ret> Drop for Coroutine<In, Out, Ret> {
-    // A copy is dropped, so that the compiler can keep the pointer in a register up to the drop. If a
-    // reference to `self` were passed, each resumption would load the pointer anew.
+    // A copy is dropped, so that the compiler can keep the pointer in a register up to the drop. If
+    // a reference to `self` were passed, each resumption would load the pointer anew.
     #[inline]
     fn drop(&mut self) {
         // SAFETY: `self` is being dropped, and the copy is not dropped.
@@ -569,7 +569,8 @@ where
         Err(payload) if link.was_unwound_by(&*payload) => {}
         result => core.result.set(Some(result)),
     }
-    // SAFETY: this is the root of the body, and none of its variables has a destructor still to run.
-    // Each coroutine that the body has resumed has come back, so the body is the innermost one.
+    // SAFETY: this is the root of the body, and none of its variables has a destructor still to
+    // run. Each coroutine that the body has resumed has come back, so the body is the innermost
+    // one.
     unsafe { link.leave() }
 }

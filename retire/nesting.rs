@@ -83,7 +83,8 @@ impl Drop for Pin {
             // SAFETY: this frame stands on the pinned coroutine or was called from it, so the
             // coroutine cannot end before this returns.
             let pins = unsafe { &coroutine.as_ref().pins };
-            // The tag stays. Only the coroutine itself knows whether there is another reason for it.
+            // The tag stays. Only the coroutine itself knows whether there is another reason for
+            // it.
             pins.set(pins.get() - 1);
         }
     }
@@ -91,9 +92,9 @@ impl Drop for Pin {
 
 /// A pointer to the innermost coroutine of a chain, or null.
 ///
-/// The lowest bit is a tag. Without it, the coroutine is the only one in the chain, and may suspend.
-/// With it, the coroutine must look closer first: it is pinned, or it is being unwound, or another
-/// coroutine has resumed it, or it was pinned before.
+/// The lowest bit is a tag. Without it, the coroutine is the only one in the chain, and may
+/// suspend. With it, the coroutine must look closer first: it is pinned, or it is being unwound, or
+/// another coroutine has resumed it, or it was pinned before.
 #[derive(Clone, Copy)]
 pub(crate) struct Chain(*const PinCount);
 

@@ -1,8 +1,9 @@
 //! The way between a coroutine that is resumed by hand and its resumer.
 //!
 //! On x86-64 it is a [`Pair`](crate::asm::pair::Pair) of contexts, whose switch is inlined. On
-//! AArch64, and under a sanitizer, which must be told of each switch, it is two
-//! [`Context`](crate::retire::context::Context)s and the routine that all other flows use.
+//! AArch64, under a sanitizer, which must be told of each switch, and where the compiler emits no
+//! unwinding tables, it is two [`Context`](crate::retire::context::Context)s and the routine that
+//! all other flows use.
 
 pub(crate) use crate::asm::{Continuation, Return};
 #[cfg(not(cygnet_inline_switch))]
@@ -55,8 +56,8 @@ mod inlined {
         /// thread. The passage stays at its address until this returns.
         #[inline(always)]
         pub(crate) unsafe fn resume(&self) -> Return {
-            // SAFETY: the coroutine may run, by contract; the caller is not on its stack, as it does
-            // not run yet.
+            // SAFETY: the coroutine may run, by contract; the caller is not on its stack, as it
+            // does not run yet.
             unsafe { self.pair.resume() }
         }
 
@@ -189,8 +190,8 @@ mod called {
         #[inline(always)]
         pub(crate) unsafe fn suspend(&self) -> Continuation {
             self.running.set(false);
-            // SAFETY: by contract the coroutine runs and the resumer is suspended, both contexts are
-            // alive, and the resumer may run again: it waits for this.
+            // SAFETY: by contract the coroutine runs and the resumer is suspended, both contexts
+            // are alive, and the resumer may run again: it waits for this.
             unsafe { self.coroutine.switch(&self.resumer) };
             if self.unwound.get() { Continuation::Unwind } else { Continuation::GoOn }
         }

@@ -156,6 +156,17 @@ pub(super) trait Supply {
     /// Returns whether no waiter may be passed, overdue or not.
     fn is_strict(&self) -> bool;
 
+    /// Returns how many more will come to those that are called, when the present ones are gone.
+    fn beyond(&self) -> usize {
+        0
+    }
+
+    /// Returns whether a waiter that has the end for itself is granted a permit at once. A permit
+    /// that is used late hides what comes after it, if that is [`beyond`](Supply::beyond).
+    fn grants_at_once(&self) -> bool {
+        true
+    }
+
     /// Returns how many have become free so far, as a position.
     fn position(&self) -> u64;
 
@@ -309,7 +320,8 @@ impl Line {
     /// Grants a permit to a waiter that has the end for itself. Returns `None` if there is no such
     /// waiter, or nothing for it; then the caller calls [`serve`](Line::serve).
     pub(super) fn serve_alone<P: Supply + ?Sized>(&mut self, supply: &mut P) -> Option<Wake> {
-        if self.is_shared || self.waiting.is_empty() || !supply.set_aside() {
+        let grants = !self.is_shared && supply.grants_at_once();
+        if !grants || self.waiting.is_empty() || !supply.set_aside() {
             return None;
         }
         let wake = self.waiting.grant_first(PERMIT);
@@ -338,10 +350,10 @@ impl Line {
     fn answer_first<P: Supply + ?Sized>(&self, supply: &mut P) -> Option<u32> {
         self.waiting.first()?;
         let free = supply.free();
-        if !self.is_shared || self.is_strict(supply) {
+        if !self.is_shared && supply.grants_at_once() || self.is_strict(supply) {
             return (free > 0 && supply.set_aside()).then_some(PERMIT);
         }
-        (free > self.called).then_some(CALL)
+        (free + supply.beyond() > self.called).then_some(CALL)
     }
 
     /// Sets one aside for a caller that does not wait, if there is more than the waiters are to

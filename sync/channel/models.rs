@@ -109,6 +109,12 @@ fn overflowing_shared(capacity: usize) -> Channel<usize> {
     share(overflowing(capacity))
 }
 
+fn overflowing_to_two(capacity: usize) -> Channel<usize> {
+    let channel = overflowing(capacity);
+    channel.with_line::<Receivers, _>(|line, _, _| line.is_cloned());
+    channel
+}
+
 /// A channel with two handles at each end, so that waiters are called.
 fn shared(capacity: usize) -> Channel<usize> {
     share(Channel::new(capacity))
@@ -453,6 +459,22 @@ fn loom_a_sender_waits_for_a_place_beyond_the_ring() {
             assert_eq!(got, [Some(1), Some(2), Some(3)]);
         });
     }
+}
+
+/// The same with two receivers, one of which waits while values have overflowed: the permit of the
+/// sender does not keep them from it.
+#[test]
+fn loom_two_receivers_reach_what_has_overflowed() {
+    explore_with(1, (overflowing_to_two as Make, 2), |channel, [sender, one, other]| {
+        let receives = spawn(move || receive(one, channel).expect("the channel is open"));
+        let sends = spawn(move || {
+            (1..3).for_each(|i| assert!(send(sender, channel, i)));
+            assert!(send(sender, channel, 3));
+        });
+        let got = [(); 2].map(|()| receive(other, channel).expect("the channel is open"));
+        assert_eq!(receives.join().unwrap() + got.iter().sum::<usize>(), 6);
+        sends.join().unwrap();
+    });
 }
 
 /// A value that was put into a ring before the close can be received.

@@ -12,6 +12,10 @@
 //! ring is free, so that one lock moves many values. So does a receiver that finds the ring empty
 //! and STRICT.
 //!
+//! A permit of a sender is a place of the whole channel. While one is out, the tail is STRICT too,
+//! so that nobody takes the place without the lock. A receiver in line is called rather than
+//! granted a permit, and counts the values here: a permit that is used late would hide them.
+//!
 //! The end: CLOSED is set in the ring when no value is left here. Until then, the senders find the
 //! end here.
 
@@ -50,7 +54,7 @@ pub(super) struct OfOverflow<'a, T>(pub(super) &'a Ring<T>, pub(super) &'a mut O
 
 impl<T> OfOverflow<'_, T> {
     fn ring(&self) -> OfRing<'_, T, Senders> {
-        OfRing(self.0, PhantomData)
+        OfRing { ring: self.0, beyond: 0, side: PhantomData }
     }
 }
 
@@ -62,6 +66,10 @@ impl<T> Supply for OfOverflow<'_, T> {
     }
 
     fn set_aside(&mut self) -> bool {
+        // First: otherwise a sender without the lock might take the place that is reserved here.
+        // The announcement ends it.
+        // MUTANT(overflow.reserve): skip
+        self.0.set_overflowed(true);
         let may = !self.is_over() && self.free() > 0;
         self.1.reserved += usize::from(may);
         may
@@ -87,10 +95,17 @@ impl<T> Supply for OfOverflow<'_, T> {
         self.ring().block_seat()
     }
 
+    /// A sender that waits is served as soon as a place is free anywhere, values once half of the
+    /// ring is free.
     fn announce(&self, line: LineState) {
-        if self.1.values.is_empty() {
-            return self.ring().announce(line);
+        let OfOverflow(ring, overflow) = self;
+        let has_overflowed = !overflow.values.is_empty() || overflow.reserved > 0;
+        ring.set_overflowed(has_overflowed || line.is_strict());
+        // MUTANT(overflow.urgent): with ring.announce_overflow(line.is_strict())
+        match line.waits_in_line() {
+            true => ring.announce_overflow(true),
+            false if !overflow.values.is_empty() => ring.announce_overflow(false),
+            false => ring.seat::<Senders>().write(line),
         }
-        self.0.announce_overflow(line.is_strict());
     }
 }

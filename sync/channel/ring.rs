@@ -79,9 +79,10 @@ use std::ptr;
 
 /// All slots are allocated at once, so they may take at most this many bytes.
 const BYTES: usize = 1 << 20;
-/// The bytes and the slots of a ring that overflows. In a model it has one slot.
+/// The bytes of a ring that overflows, and the fewest and the most slots. In a model it has one.
 const SMALL_BYTES: usize = 1 << 11;
-const SMALL: usize = if cfg!(loom) { 1 } else { 64 };
+const FEWEST: usize = if cfg!(loom) { 1 } else { 8 };
+const MOST: usize = if cfg!(loom) { 1 } else { 64 };
 /// Looks at a stamp before the thread yields between two looks.
 const POLITE: u32 = 64;
 /// Looks at a stamp before the thread sleeps between two looks, and the length of that sleep.
@@ -164,10 +165,10 @@ impl<T> Ring<T> {
         if capacity <= LARGEST && bytes.is_some_and(|bytes| bytes <= BYTES) {
             return Some(Ring::starting_at(0, capacity, slots));
         }
-        let slots = (SMALL_BYTES / size_of::<Slot<T>>()).clamp(1, SMALL);
-        let slots = 1 << slots.ilog2();
-        let mut ring = Ring::starting_at(0, slots, slots);
-        ring.overflows = true;
+        let most = (SMALL_BYTES / size_of::<Slot<T>>()).clamp(FEWEST, MOST);
+        let slots = 1 << most.ilog2();
+        let mut ring = Ring::starting_at(0, capacity.min(slots), slots);
+        ring.overflows = capacity > slots;
         Some(ring)
     }
 
@@ -304,7 +305,11 @@ impl<T> Ring<T> {
         let seen = mine.load_other(other);
         match self.amount::<S>(word, seen) {
             amount if (word | seen) & CLOSED != 0 && (S::SENDS || amount == 0) => Refused::Closed,
-            amount if amount <= permits(word) => Refused::Later,
+            amount if amount <= permits(word) => {
+                // By the same look at the tail: values move from beyond the ring into it.
+                let has_overflowed = !S::SENDS && self.overflows && seen & STRICT != 0;
+                if has_overflowed { Refused::Beyond } else { Refused::Later }
+            }
             _ if word & STRICT != 0 => Refused::Behind,
             _ => Refused::Missed,
         }
@@ -363,7 +368,7 @@ impl<T> Ring<T> {
     pub(super) fn taken(&self) -> usize {
         let head = load_in_total_order(&*self.head.word);
         let tail = load_in_total_order(&*self.tail.word);
-        (distance(head, tail) + permits(tail)).unsigned_abs() as usize
+        (distance(head, tail) + permits(tail)).min(self.capacity).unsigned_abs() as usize
     }
 
     /// Returns whether there is a place without a permit.
@@ -372,17 +377,28 @@ impl<T> Ring<T> {
         self.amount::<Senders>(tail, self.tail.load_other(&self.head)) > permits(tail)
     }
 
-    /// Announces that the ring has overflowed: senders come for the lock, and so do receivers when
-    /// half of the ring is free. Requires the channel's lock.
-    pub(super) fn announce_overflow(&self, is_strict: bool) {
-        self.tail.set_strict(true);
+    /// Sends all senders to the lock, or no more. Requires the channel's lock.
+    pub(super) fn set_overflowed(&self, has_overflowed: bool) {
+        self.tail.set_strict(has_overflowed);
+    }
+
+    /// Announces what waits for places: receivers come for the lock when half of the ring is free,
+    /// or, if `is_urgent`, whenever they have freed one. Requires the channel's lock.
+    pub(super) fn announce_overflow(&self, is_urgent: bool) {
         let since = self.head.word.load(Ordering::Relaxed);
-        self.tail.waiters.write(LineState::new(is_strict, self.slots.len() / 2, since));
+        self.tail.waiters.write(LineState::new(is_urgent, self.slots.len() / 2, since));
     }
 
     /// Returns whether the ring may have overflowed.
     pub(super) fn has_overflowed(&self) -> bool {
         self.overflows && load_in_total_order(&*self.tail.word) & STRICT != 0
+    }
+
+    /// Returns whether the ring is closed, or `None` if that is to be asked under the lock.
+    pub(super) fn knows_closed(&self) -> Option<bool> {
+        let tail = load_in_total_order(&*self.tail.word);
+        let is_closed = tail & CLOSED != 0;
+        (is_closed || !self.overflows || tail & STRICT == 0).then_some(is_closed)
     }
 
     /// Frees the void slots at the head, as long as no permit is out: there may be no receiver left
@@ -561,44 +577,57 @@ fn is_to_be_served(line: LineState, word: u64, most: i64, free: impl FnOnce() ->
 }
 
 /// A ring as the [`Supply`] of one side.
-pub(super) struct OfRing<'a, T, S>(pub(super) &'a Ring<T>, pub(super) PhantomData<S>);
+pub(super) struct OfRing<'a, T, S> {
+    pub(super) ring: &'a Ring<T>,
+    /// How many values have overflowed.
+    pub(super) beyond: usize,
+    pub(super) side: PhantomData<S>,
+}
 
 impl<T, S: Side> Supply for OfRing<'_, T, S> {
     fn free(&self) -> usize {
-        let (mine, other) = self.0.ends::<S>();
+        let (mine, other) = self.ring.ends::<S>();
         let word = load_in_total_order(&*mine.word);
-        let amount = self.0.amount::<S>(word, load_in_total_order(&*other.word));
+        let amount = self.ring.amount::<S>(word, load_in_total_order(&*other.word));
         (amount - permits(word)).max(0).unsigned_abs() as usize
     }
 
     fn set_aside(&mut self) -> bool {
-        let (mine, _) = self.0.ends::<S>();
-        mine.claim(|word| word & CLOSED == 0 && self.0.has::<S>(word))
+        let (mine, _) = self.ring.ends::<S>();
+        mine.claim(|word| word & CLOSED == 0 && self.ring.has::<S>(word))
     }
 
     fn take_back(&mut self) {
-        self.0.ends::<S>().0.word.fetch_sub(ONE_PERMIT, Ordering::SeqCst);
+        self.ring.ends::<S>().0.word.fetch_sub(ONE_PERMIT, Ordering::SeqCst);
     }
 
     fn is_over(&self) -> bool {
         // In this order: a closed ring that is found empty stays empty.
-        self.0.is_closed() && (S::SENDS || self.0.len() == 0)
+        self.ring.is_closed() && (S::SENDS || self.ring.len() == 0)
     }
 
     fn is_strict(&self) -> bool {
-        !S::SENDS && self.0.is_closed()
+        !S::SENDS && self.ring.is_closed()
+    }
+
+    fn beyond(&self) -> usize {
+        if S::SENDS { 0 } else { self.beyond }
+    }
+
+    fn grants_at_once(&self) -> bool {
+        S::SENDS || !self.ring.overflows
     }
 
     fn position(&self) -> u64 {
-        self.0.ends::<S>().1.word.load(Ordering::Relaxed)
+        self.ring.ends::<S>().1.word.load(Ordering::Relaxed)
     }
 
     fn block_seat(&mut self) -> Option<*const WaitNode> {
-        self.0.seat::<S>().block_seat().seated::<S>()
+        self.ring.seat::<S>().block_seat().seated::<S>()
     }
 
     fn announce(&self, line: LineState) {
-        let (mine, _) = self.0.ends::<S>();
+        let (mine, _) = self.ring.ends::<S>();
         mine.set_strict(line.is_strict());
         mine.waiters.write(line);
     }

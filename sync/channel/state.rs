@@ -56,6 +56,8 @@ pub(super) enum Refused {
     /// A place or a value without a permit is left, but the line is strict: the waiters come first.
     Behind,
     Closed,
+    /// The ring is empty, or all its values are promised; values may wait beyond it.
+    Beyond,
     /// Another caller interfered: try again.
     Missed,
 }
@@ -100,7 +102,10 @@ impl<T> Channel<T> {
             Some(ring) if S::SENDS && ring.overflows() => {
                 f(S::line(ends), &mut OfOverflow(ring, overflow))
             }
-            Some(ring) => f(S::line(ends), &mut OfRing::<T, S>(ring, PhantomData)),
+            Some(ring) => {
+                let beyond = overflow.values.len();
+                f(S::line(ends), &mut OfRing::<T, S> { ring, beyond, side: PhantomData })
+            }
             None => f(S::line(ends), &mut OfRendezvous::<T, S>(rendezvous, receivers, PhantomData)),
         }
     }
@@ -203,6 +208,9 @@ impl<T> Channel<T> {
         if let Some(wake) = ring.call_seated::<S>() {
             return wake.deliver();
         }
+        if S::SENDS && ring.overflows() {
+            return self.serve::<S>();
+        }
         let mut state = self.state.lock();
         let alone = self.with_side::<S, _>(&mut state, |line, supply| {
             line.admit(supply);
@@ -239,7 +247,7 @@ impl<T> Channel<T> {
             if is_empty && state.overflow.is_closed {
                 ring.close();
             }
-            self.with_side::<Senders, _>(state, |line, supply| line.announce(supply));
+            self.with_side::<Senders, _>(state, |line, supply| line.serve(supply, wakes));
             // Something may have become free before the announcement.
             // MUTANT(overflow.look): true
             if is_empty || !ring.has_room() {
@@ -250,6 +258,18 @@ impl<T> Channel<T> {
         // MUTANT(overflow.receivers): false
         if ring.receivers_wait() {
             self.serve_in::<Receivers>(state, wakes);
+        }
+    }
+
+    /// Moves values from the overflow into the ring for a receiver that has found none. Returns
+    /// whether the receiver is to try again.
+    fn look_beyond(&self, state: &mut State<T>, wakes: &mut Wakes) -> bool {
+        self.refill(state, wakes);
+        let Some(ring) = &self.ring else { return false };
+        match ring.why::<Receivers>() {
+            // If senders have claimed all places, they use them or give them back at once.
+            Refused::Beyond => ring.len() == 0 && !state.overflow.values.is_empty(),
+            why => why != Refused::Later,
         }
     }
 
@@ -276,9 +296,11 @@ impl<T> Channel<T> {
             });
             may_put?;
             state.overflow.values.push_back(cell.take().expect("a value is put once"));
-            // Those before it are announced.
-            if state.overflow.values.len() == 1 {
+            // Those before it are announced, and wait for room.
+            if state.overflow.values.len() == 1 || by_permit {
                 self.refill(state, wakes);
+            } else if self.receivers_wait() {
+                self.serve_in::<Receivers>(state, wakes);
             }
             Ok(())
         })
@@ -337,18 +359,13 @@ impl<T> Channel<T> {
     pub(super) fn try_move<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
         loop {
             let tried = self.try_once::<S>(cell);
-            let (Err(Refused::Later), Some(ring)) = (&tried, &self.ring) else { return tried };
-            // Looked at first: values move from beyond the ring into it.
-            let has_overflowed = !S::SENDS && ring.has_overflowed();
+            let (Err(Refused::Later | Refused::Beyond), Some(ring)) = (&tried, &self.ring) else {
+                return tried;
+            };
             match ring.why::<S>() {
                 Refused::Missed => {}
                 // Another receiver is about to move values into the ring, or has just done so.
-                Refused::Later
-                    if has_overflowed
-                        && self.locked(|state, wakes| {
-                            self.refill(state, wakes);
-                            ring.has_news::<S>()
-                        }) => {}
+                Refused::Beyond if self.locked(|state, wakes| self.look_beyond(state, wakes)) => {}
                 why => return Err(why),
             }
         }
@@ -452,6 +469,10 @@ impl<T> Channel<T> {
         self.locked(|state, wakes| self.serve_in::<S>(state, wakes));
     }
 
+    fn receivers_wait(&self) -> bool {
+        self.ring.as_ref().is_some_and(Ring::receivers_wait)
+    }
+
     /// Returns whether many callers of the side come at once.
     pub(super) fn many<S: Side>(&self) -> bool {
         self.ring.as_ref().is_some_and(Ring::many::<S>)
@@ -499,7 +520,7 @@ impl<T> Channel<T> {
     pub(super) fn is_closed(&self) -> bool {
         match &self.ring {
             Some(ring) => {
-                ring.is_closed() || ring.has_overflowed() && self.state.lock().overflow.is_closed
+                ring.knows_closed().unwrap_or_else(|| self.state.lock().overflow.is_closed)
             }
             None => self.state.lock().rendezvous.is_closed(),
         }
@@ -624,8 +645,7 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
     #[inline]
     fn has_news(&self) -> bool {
         let ring = self.0.channel().ring.as_ref();
-        // MUTANT(overflow.seat): with ring.is_some_and(|ring| ring.has_news::<S>())
-        ring.is_some_and(|ring| ring.has_news::<S>() || !S::SENDS && ring.has_overflowed())
+        ring.is_some_and(Ring::has_news::<S>)
     }
 
     #[inline]

@@ -423,3 +423,51 @@ fn a_storm_of_a_million_values_loses_nothing() {
         within(|| storm::<0>(2, capacity, scaled_in_debug(1_000_000) / 16));
     }
 }
+
+/// Room for more than is allocated at once. A waiting sender is served as soon as one value is
+/// received, and nobody takes its place.
+#[test]
+fn a_sender_that_waits_beyond_the_ring_gets_the_next_place() {
+    let capacity = 70_000;
+    let (to, from) = bounded(capacity);
+    (0..capacity).for_each(|i| to.try_send(i).unwrap());
+    assert_eq!(to.try_send(0), Err(TrySendError::Full(0)));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut waits = pin!(to.send_async(capacity));
+    assert!(waits.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(from.recv(), Ok(0));
+    assert_eq!(to.try_send(0), Err(TrySendError::Full(0)), "the place belongs to the waiter");
+    assert_eq!(to.len(), capacity - 1);
+    assert!(waits.as_mut().poll(&mut cx).is_ready());
+    assert_eq!(to.len(), capacity);
+    to.close();
+    assert!(to.is_closed() && from.is_closed());
+    assert_eq!(from.iter().collect::<Vec<_>>(), (1..=capacity).collect::<Vec<_>>());
+}
+
+/// A future that was called and is polled late hides no value from others.
+#[test]
+fn a_slow_receiver_hides_nothing_beyond_the_ring() {
+    for large in [false, true] {
+        let (to, from) = unbounded::<(usize, Vec<u8>)>();
+        let (wide, narrow) = unbounded::<[usize; 500]>();
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut one, mut other) = (pin!(from.recv_async()), pin!(narrow.recv_async()));
+        assert!(one.as_mut().poll(&mut cx).is_pending());
+        assert!(other.as_mut().poll(&mut cx).is_pending());
+        for i in 0..200 {
+            match large {
+                true => wide.send([i; 500]).unwrap(),
+                false => to.send((i, Vec::new())).unwrap(),
+            }
+        }
+        for i in 0..200 {
+            match large {
+                true => assert_eq!(narrow.try_recv().map(|all| all[0]), Ok(i)),
+                false => assert_eq!(from.try_recv().map(|(i, _)| i), Ok(i)),
+            }
+        }
+        assert!(one.as_mut().poll(&mut cx).is_pending());
+        assert!(other.as_mut().poll(&mut cx).is_pending());
+    }
+}
