@@ -101,11 +101,12 @@ impl<T> Supply for OfOverflow<'_, T> {
         let OfOverflow(ring, overflow) = self;
         let has_overflowed = !overflow.values.is_empty() || overflow.reserved > 0;
         ring.set_overflowed(has_overflowed || line.is_strict());
-        // MUTANT(overflow.urgent): with ring.announce_overflow(line.is_strict())
-        match line.waits_in_line() {
-            true => ring.announce_overflow(true),
-            false if !overflow.values.is_empty() => ring.announce_overflow(false),
-            false => ring.seat::<Senders>().write(line),
+        // MUTANT(overflow.urgent): with line.is_strict()
+        let is_urgent = line.waits_in_line();
+        if is_urgent || !overflow.values.is_empty() {
+            ring.announce_overflow(is_urgent);
+        } else {
+            ring.seat::<Senders>().write(line);
         }
     }
 }
