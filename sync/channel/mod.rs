@@ -6,8 +6,7 @@ mod futures;
 mod line;
 #[cfg(all(test, loom))]
 mod models;
-mod overflow;
-mod rendezvous;
+mod queue;
 mod ring;
 mod state;
 #[cfg(feature = "futures")]
