@@ -64,7 +64,8 @@ pub(crate) struct Pair<Head> {
     resumer: Words,
 }
 
-/// The other entrance of a switch lies so many bytes before the main one: an `endbr64` and a jump.
+/// How many bytes before the main entrance of a switch the other one lies: those of an `endbr64`
+/// and a jump.
 const OTHER_ENTRANCE: usize = 9;
 
 /// The word of the pair at offset `$of + $word`, for inline assembly with the pair in rdx.

@@ -212,8 +212,8 @@ mod called {
         /// # Safety
         /// The caller is the coroutine's entry, which has just been called with this message.
         pub(crate) unsafe fn arrive(&self, message: usize) {
-            // SAFETY: passed on. A new coroutine is continued by `resume`, so the message is the
-            // resumer's context, which outlives the switch.
+            // SAFETY: a new coroutine is continued by `resume`, so the message is the resumer's
+            // context, which outlives the switch.
             unsafe { self.coroutine.arrive(message) }
         }
 
