@@ -51,7 +51,7 @@ impl<H: Handle, S: Side> Asking<H, S> {
         loop {
             let answer = ready!(entering.as_mut().poll(cx));
             let tried = then(entering.source().0.channel(), answer);
-            if let Err(Refused::Later | Refused::Behind | Refused::Missed) = tried {
+            if !matches!(tried, Ok(()) | Err(Refused::Closed)) {
                 this.passed.again(entering.node());
                 entering.as_mut().renew();
                 continue;

@@ -48,15 +48,16 @@
 //! caller could pass a waiter. Two things are then cheaper:
 //!
 //! * **The seat.** At an end of a ring, a task or thread that finds the line empty waits without
-//!   the lock: it puts the address of its node into the notice, by a compare-and-swap from 0, and
-//!   then looks a last time. Whoever takes the address out again has the node. That is the waiter
-//!   itself when it gives up, or a caller that has freed something and answers [`CALL_FROM_SEAT`],
-//!   both by a compare-and-swap to 0. Or it is the holder of the lock, who blocks the seat by a
-//!   swap before it changes an empty line, and lets the node enter the line ([`Line::admit`]). The
-//!   announcement of an empty line frees the seat. Nobody else writes over a seat that is not
-//!   blocked. No wake-up is lost: the waiter looks after it has sat down, and a caller that frees
-//!   something looks at the notice afterwards, where it finds the waiter, or a blocked seat, and
-//!   then comes for the lock.
+//!   the lock (not a sender beside a ring that overflows, as those use the lock anyway): it puts
+//!   the address of its node into the notice, by a compare-and-swap from 0, and then looks a last
+//!   time. Whoever takes the address out again has the node. That is the waiter itself when it
+//!   gives up, or a caller that has freed something and answers [`CALL_FROM_SEAT`], both by a
+//!   compare-and-swap to 0. Or it is the holder of the lock, who blocks the seat by a swap before
+//!   it changes an empty line, and lets the node enter the line ([`Line::admit`]). The announcement
+//!   of an empty line frees the seat. Nobody else writes over a seat that is not blocked. No
+//!   wake-up is lost: the waiter looks after it has sat down, and a caller that frees something
+//!   looks at the notice afterwards, where it finds the waiter, or a blocked seat, and then comes
+//!   for the lock.
 //! * A waiter in the line is granted a permit at once. It need not serve the line when it comes.
 //!
 //! A sender that finds a receiver in the seat **hands its value over**: it takes the node out, and
@@ -154,6 +155,17 @@ pub(super) trait Supply {
 
     /// Returns whether no waiter may be passed, overdue or not.
     fn is_strict(&self) -> bool;
+
+    /// Returns how many more will come to those that are called, when the present ones are gone.
+    fn beyond(&self) -> usize {
+        0
+    }
+
+    /// Returns whether a waiter that has the end for itself is granted a permit at once. A permit
+    /// that is used late hides what comes after it, if that is [`beyond`](Supply::beyond).
+    fn grants_at_once(&self) -> bool {
+        true
+    }
 
     /// Returns how many have become free so far, as a position.
     fn position(&self) -> u64;
@@ -307,8 +319,9 @@ impl Line {
 
     /// Grants a permit to a waiter that has the end for itself. Returns `None` if there is no such
     /// waiter, or nothing for it; then the caller calls [`serve`](Line::serve).
-    pub(super) fn serve_alone<P: Supply>(&mut self, supply: &mut P) -> Option<Wake> {
-        if self.is_shared || self.waiting.is_empty() || !supply.set_aside() {
+    pub(super) fn serve_alone<P: Supply + ?Sized>(&mut self, supply: &mut P) -> Option<Wake> {
+        let grants = !self.is_shared && supply.grants_at_once();
+        if !grants || self.waiting.is_empty() || !supply.set_aside() {
             return None;
         }
         let wake = self.waiting.grant_first(PERMIT);
@@ -337,10 +350,10 @@ impl Line {
     fn answer_first<P: Supply + ?Sized>(&self, supply: &mut P) -> Option<u32> {
         self.waiting.first()?;
         let free = supply.free();
-        if !self.is_shared || self.is_strict(supply) {
+        if !self.is_shared && supply.grants_at_once() || self.is_strict(supply) {
             return (free > 0 && supply.set_aside()).then_some(PERMIT);
         }
-        (free > self.called).then_some(CALL)
+        (free + supply.beyond() > self.called).then_some(CALL)
     }
 
     /// Sets one aside for a caller that does not wait, if there is more than the waiters are to

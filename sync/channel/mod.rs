@@ -6,7 +6,8 @@ mod futures;
 mod line;
 #[cfg(all(test, loom))]
 mod models;
-mod queue;
+mod overflow;
+mod rendezvous;
 mod ring;
 mod state;
 #[cfg(feature = "futures")]
@@ -390,8 +391,8 @@ end!(Receiver, receivers, Receivers, close_and_empty);
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::bounded;
     use super::line::{PASSES, Receivers};
+    use super::{bounded, unbounded};
     use crate::{Runtime, cancel_handle, spawn};
     use std::pin::pin;
     use std::sync::Arc;
@@ -424,6 +425,29 @@ mod tests {
             };
             assert!(value.is_ok() && passed >= PASSES);
         }
+    }
+
+    /// Receivers have claimed all values of the ring, and not taken them yet.
+    #[test]
+    fn a_future_waits_for_a_value_beyond_the_ring() {
+        let (to, from) = unbounded();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut waits = pin!(from.recv_async());
+        assert!(waits.as_mut().poll(&mut cx).is_pending());
+        let ring = to.channel.ring.as_ref().expect("a channel with room has a ring");
+        let mut claimed = 0;
+        while to.len() == ring.len() {
+            to.send(claimed).unwrap(); // The first calls the future.
+            claimed += usize::from(ring.claim::<Receivers>());
+        }
+        assert!(ring.len() == claimed, "not all values of the ring are claimed");
+        assert!(waits.as_mut().poll(&mut cx).is_pending(), "the channel is not closed");
+        for i in 0..claimed {
+            let mut value = None;
+            assert_eq!(to.channel.by_permit::<Receivers>(&mut value), Ok(()));
+            assert_eq!(value, Some(i));
+        }
+        assert_eq!(waits.as_mut().poll(&mut cx), Poll::Ready(Ok(claimed)));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::bounded;
 use super::line::{PERMIT, Receivers, Senders, Side};
+use super::ring::Ring;
 use super::state::{Channel, InLine, Refused};
 use super::word::LineState;
 use crate::scheduler::wait::waiters::WaitNode;
@@ -91,15 +92,35 @@ fn in_line(capacity: usize) -> Channel<usize> {
     let channel = Channel::new(capacity);
     let ring = channel.ring.as_ref().expect("a channel with room has a ring");
     for seat in [ring.seat::<Senders>(), ring.seat::<Receivers>()] {
-        assert!(seat.block_seat().is_none());
+        assert!(!seat.block_seat().waits());
         seat.write(LineState::NO_SEAT);
     }
     channel
 }
 
+/// A channel whose ring has one place, and overflows.
+fn overflowing(capacity: usize) -> Channel<usize> {
+    let mut channel = Channel::new(capacity);
+    channel.ring = Ring::new(usize::MAX);
+    channel
+}
+
+fn overflowing_shared(capacity: usize) -> Channel<usize> {
+    share(overflowing(capacity))
+}
+
+fn overflowing_to_two(capacity: usize) -> Channel<usize> {
+    let channel = overflowing(capacity);
+    channel.with_line::<Receivers, _>(|line, _, _| line.is_cloned());
+    channel
+}
+
 /// A channel with two handles at each end, so that waiters are called.
 fn shared(capacity: usize) -> Channel<usize> {
-    let channel = Channel::new(capacity);
+    share(Channel::new(capacity))
+}
+
+fn share(channel: Channel<usize>) -> Channel<usize> {
     channel.with_line::<Senders, _>(|line, _, _| line.is_cloned());
     channel.with_line::<Receivers, _>(|line, _, _| line.is_cloned());
     channel
@@ -303,6 +324,157 @@ fn loom_a_meeting_counts_at_both_ends_or_at_neither() {
             assert_eq!(channel.len(), 0);
         });
     }
+}
+
+/// Without room: two callers of one side, one of which is cut, and one of the other. The third
+/// meets one of the two, and the other of them is told of the end.
+fn two_for_one<S: Side>() {
+    explore_with(2, (alone, 0), |channel, [cut, other, third]| {
+        let of_two = move |task, n| {
+            let mut cell = S::SENDS.then_some(n);
+            pass::<S>(task, channel, &mut cell, true).then_some(cell.unwrap_or(n))
+        };
+        let first = spawn(move || of_two(cut, 1));
+        let second = spawn(move || of_two(other, 2));
+        cut.interrupt();
+        let mut cell = (!S::SENDS).then_some(7);
+        assert!(pass::<S::Other>(third, channel, &mut cell, true), "one of the two stays");
+        channel.close();
+        let met = [first.join().unwrap(), second.join().unwrap()];
+        let met: Vec<usize> = met.into_iter().flatten().collect();
+        assert_eq!(met, [cell.unwrap_or(7)], "one of the two has met the third");
+    });
+}
+
+#[test]
+fn loom_of_two_that_wait_without_room_one_meets_the_third() {
+    two_for_one::<Senders>();
+    two_for_one::<Receivers>();
+}
+
+/// Without room: a sender and a receiver that only try, while one of each side waits.
+#[test]
+fn loom_a_try_without_room_meets_a_waiter_or_nobody() {
+    explore_with(2, (alone, 0), |channel, [sender, receiver]| {
+        let sends = spawn(move || send(sender, channel, 1));
+        let tries = spawn(move || channel.move_now::<Senders>(&mut Some(2)).is_ok());
+        let got = receive(receiver, channel).expect("a sender comes");
+        let tried = tries.join().unwrap();
+        assert_eq!(tried, got == 2);
+        let rest = tried.then(|| receive(receiver, channel).expect("the other sender comes"));
+        assert_eq!(rest, tried.then_some(1));
+        assert!(sends.join().unwrap());
+        assert_eq!(channel.move_now::<Receivers>(&mut None), Err(Refused::Later));
+    });
+}
+
+/// A ring of one place that overflows. A receiver gets all values in order, and is then told of the
+/// end, whether it has found them in the ring or beyond it.
+#[test]
+fn loom_values_that_overflow_come_in_order() {
+    for (values, preemptions) in [(2, 3), (3, 2)] {
+        explore_with(preemptions, (alone as Make, usize::MAX), move |channel, [task]| {
+            let sends = spawn(move || {
+                for i in 0..values {
+                    assert!(channel.try_move::<Senders>(&mut Some(i)).is_ok());
+                }
+                channel.close();
+                assert!(channel.try_move::<Senders>(&mut Some(9)).is_err());
+            });
+            (0..values).for_each(|i| assert_eq!(receive(task, channel), Some(i)));
+            assert_eq!(receive(task, channel), None);
+            sends.join().unwrap();
+        });
+    }
+}
+
+/// Two values, one of which overflows, and a receiver that is cut.
+fn overflow_and_a_cut(make: Make) {
+    explore_with(3, (make, usize::MAX), |channel, [cut, other]| {
+        let receives = spawn(move || receive(cut, channel));
+        (1..3).for_each(|i| assert!(channel.try_move::<Senders>(&mut Some(i)).is_ok()));
+        cut.interrupt();
+        let mut got = Vec::from_iter(receives.join().unwrap());
+        while got.len() < 2 {
+            got.push(receive(other, channel).expect("no value is lost"));
+        }
+        assert_eq!((got, channel.len()), (vec![1, 2], 0));
+    });
+}
+
+#[test]
+fn loom_no_value_is_lost_beyond_the_ring() {
+    overflow_and_a_cut(alone);
+    overflow_and_a_cut(in_line);
+    overflow_and_a_cut(shared);
+    overflow_and_a_cut(contended);
+}
+
+/// Two senders at once, of which one or both find the ring full.
+#[test]
+fn loom_two_senders_overflow_at_once() {
+    for make in [alone, contended] {
+        explore_with(2, (make, usize::MAX), |channel, [task]| {
+            let send = move |i| assert!(channel.try_move::<Senders>(&mut Some(i)).is_ok());
+            beside(move || [1, 2].map(send), || send(3));
+            let got = [(); 3].map(|()| receive(task, channel).expect("no value is lost"));
+            assert!(got == [1, 2, 3] || got == [1, 3, 2] || got == [3, 1, 2], "{got:?}");
+        });
+    }
+}
+
+/// Two receivers, one of which only tries, where the second value has overflowed. A try finds
+/// nothing only if there is nothing.
+#[test]
+fn loom_a_try_looks_beyond_the_ring() {
+    explore_with(2, (shared as Make, usize::MAX), |channel, [task]| {
+        (0..2).for_each(|i| assert!(channel.try_move::<Senders>(&mut Some(i)).is_ok()));
+        let receives = spawn(move || receive(task, channel));
+        let mut tried = None;
+        assert!(channel.move_now::<Receivers>(&mut tried).is_ok(), "there is one for each");
+        assert_eq!(receives.join().unwrap().unwrap() + tried.unwrap(), 1);
+    });
+}
+
+/// The last receiver is dropped and empties the channel while a sender is about to overflow it.
+#[test]
+fn loom_the_last_receiver_empties_what_has_overflowed() {
+    explore_with(ALL, (alone as Make, usize::MAX), |channel, []| {
+        assert!(channel.try_put(&mut Some(1)).is_ok());
+        beside(move || channel.try_put(&mut Some(2)).is_ok(), || channel.close_and_empty());
+        assert_eq!(channel.len(), 0);
+        assert!(channel.is_closed());
+    });
+}
+
+/// A channel with room for two of which one is in the ring: a sender waits for a place.
+#[test]
+fn loom_a_sender_waits_for_a_place_beyond_the_ring() {
+    for make in [overflowing as Make, overflowing_shared] {
+        explore_with(2, (make, 2), |channel, [sender, receiver]| {
+            (1..3).for_each(|i| assert!(channel.try_put(&mut Some(i)).is_ok()));
+            let sends = spawn(move || send(sender, channel, 3));
+            let got = [(); 3].map(|()| receive(receiver, channel));
+            assert!(sends.join().unwrap());
+            assert_eq!(got, [Some(1), Some(2), Some(3)]);
+        });
+    }
+}
+
+/// The same with two receivers, one of which waits while values have overflowed: the permit of the
+/// sender does not keep them from it.
+#[test]
+fn loom_two_receivers_reach_what_has_overflowed() {
+    explore_with(1, (overflowing_to_two as Make, 2), |channel, [sender, one, other]| {
+        let receives = spawn(move || receive(one, channel).expect("the channel is open"));
+        let sends = spawn(move || {
+            (1..3).for_each(|i| assert!(send(sender, channel, i)));
+            assert!(send(sender, channel, 3));
+        });
+        let got = [(); 2].map(|()| receive(other, channel).expect("the channel is open"));
+        assert_eq!(receives.join().unwrap() + got.iter().sum::<usize>(), 6);
+        sends.join().unwrap();
+    });
 }
 
 /// A value that was put into a ring before the close can be received.

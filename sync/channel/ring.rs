@@ -1,5 +1,5 @@
-//! The ring of a bounded channel. Values pass through it without a lock as long as no caller has to
-//! wait.
+//! The ring of a channel with room. Values pass through it without a lock as long as no caller has
+//! to wait, and the ring does not [overflow](super::overflow).
 //!
 //! After D. Vyukov's bounded queue for many producers and consumers (1024cores.net, 2010): each end
 //! has a position that only grows, and each slot has a stamp that says for which position the slot
@@ -48,6 +48,9 @@
 //! position, so the owner of a promised value may find it still on its way, and waits for the
 //! stamp.
 //!
+//! Values that have overflowed wait for places just as senders do. Whoever has the lock announces
+//! them, looks for places afterwards, and looks for waiting receivers when it has moved any.
+//!
 //! # Callers that only try
 //!
 //! STRICT may be set while more is free than the first waiter will take. A caller that only tries,
@@ -69,12 +72,17 @@ use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::time::Duration;
 use crate::shim::{Cell, load_in_total_order, spin_loop, thread};
 use crate::sync::passing::HOGS;
+use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
 /// All slots are allocated at once, so they may take at most this many bytes.
 const BYTES: usize = 1 << 20;
+/// The bytes of a ring that overflows, and the fewest and the most slots. In a model it has one.
+const SMALL_BYTES: usize = 1 << 11;
+const FEWEST: usize = if cfg!(loom) { 1 } else { 8 };
+const MOST: usize = if cfg!(loom) { 1 } else { 64 };
 /// Looks at a stamp before the thread yields between two looks.
 const POLITE: u32 = 64;
 /// Looks at a stamp before the thread sleeps between two looks, and the length of that sleep.
@@ -133,6 +141,8 @@ pub(super) struct Ring<T> {
     tail: End,
     head: End,
     capacity: i64,
+    /// The channel has room for more values.
+    overflows: bool,
     /// Their number is a power of two, so that a mask turns a position into an index.
     slots: Box<[Slot<T>]>,
 }
@@ -144,16 +154,22 @@ unsafe impl<T: Send> Send for Ring<T> {}
 unsafe impl<T: Send> Sync for Ring<T> {}
 
 impl<T> Ring<T> {
-    /// Returns `None` if the capacity needs a queue instead: without room, or too large.
+    /// Makes the ring of a channel with this capacity, or one that overflows, if the capacity is
+    /// too large for its slots to be allocated at once. Returns `None` if the channel has no room.
     pub(super) fn new(capacity: usize) -> Option<Ring<T>> {
-        if capacity == 0 || capacity > LARGEST {
+        if capacity == 0 {
             return None;
         }
-        let slots = capacity.next_power_of_two();
-        if slots.checked_mul(size_of::<Slot<T>>()).is_none_or(|bytes| bytes > BYTES) {
-            return None;
+        let slots = capacity.min(LARGEST).next_power_of_two();
+        let bytes = slots.checked_mul(size_of::<Slot<T>>());
+        if capacity <= LARGEST && bytes.is_some_and(|bytes| bytes <= BYTES) {
+            return Some(Ring::starting_at(0, capacity, slots));
         }
-        Some(Ring::starting_at(0, capacity, slots))
+        let most = (SMALL_BYTES / size_of::<Slot<T>>()).clamp(FEWEST, MOST);
+        let slots = 1 << most.ilog2();
+        let mut ring = Ring::starting_at(0, capacity.min(slots), slots);
+        ring.overflows = capacity > slots;
+        Some(ring)
     }
 
     /// Makes a ring that begins at the position of `start`, which is a multiple of the number of
@@ -167,6 +183,7 @@ impl<T> Ring<T> {
             tail: End::starting_at(start),
             head: End::starting_at(start),
             capacity: capacity as i64,
+            overflows: false,
             slots: (0..slots as u64).map(slot).collect(),
         }
     }
@@ -175,6 +192,12 @@ impl<T> Ring<T> {
     #[inline]
     fn ends<S: Side>(&self) -> (&End, &End) {
         if S::SENDS { (&self.tail, &self.head) } else { (&self.head, &self.tail) }
+    }
+
+    /// Returns whether the channel has room for more values.
+    #[inline]
+    pub(super) fn overflows(&self) -> bool {
+        self.overflows
     }
 
     /// Returns how many places (senders) or values (receivers) there are by these words, that of
@@ -282,10 +305,20 @@ impl<T> Ring<T> {
         let seen = mine.load_other(other);
         match self.amount::<S>(word, seen) {
             amount if (word | seen) & CLOSED != 0 && (S::SENDS || amount == 0) => Refused::Closed,
-            amount if amount <= permits(word) => Refused::Later,
+            amount if amount <= permits(word) => {
+                // By the same look at the tail: values move from beyond the ring into it.
+                let has_overflowed = !S::SENDS && self.overflows && seen & STRICT != 0;
+                if has_overflowed { Refused::Beyond } else { Refused::Later }
+            }
             _ if word & STRICT != 0 => Refused::Behind,
             _ => Refused::Missed,
         }
+    }
+
+    /// Returns whether the position of the side might be moved, or never will be again.
+    #[inline]
+    pub(super) fn has_news<S: Side>(&self) -> bool {
+        !matches!(self.why::<S>(), Refused::Later)
     }
 
     /// Puts the value of the cell in, or takes one out into the cell, with a permit, which is used
@@ -308,6 +341,64 @@ impl<T> Ring<T> {
         }
         self.write(word, cell.take().expect("a value is put once"));
         Ok(())
+    }
+
+    /// Moves values in from the front of the overflow, as far as there is room. Requires the
+    /// channel's lock.
+    pub(super) fn put_all(&self, values: &mut VecDeque<T>) {
+        loop {
+            let tail = load_in_total_order(&*self.tail.word);
+            let room = self.amount::<Senders>(tail, self.tail.load_other(&self.head));
+            let most = usize::try_from(room - permits(tail)).unwrap_or(0);
+            let count = most.min(values.len());
+            if count == 0 {
+                return;
+            }
+            let position = |i: usize| tail.wrapping_add(i as u64 * ONE_POSITION);
+            let (done, seen) = (Ordering::SeqCst, Ordering::Relaxed);
+            // MUTANT(ring.put_all): split
+            if self.tail.word.compare_exchange(tail, position(count), done, seen).is_ok() {
+                values.drain(..count).enumerate().for_each(|(i, v)| self.write(position(i), v));
+                return;
+            }
+        }
+    }
+
+    /// Returns how many places are filled or reserved, or a greater number.
+    pub(super) fn taken(&self) -> usize {
+        let head = load_in_total_order(&*self.head.word);
+        let tail = load_in_total_order(&*self.tail.word);
+        (distance(head, tail) + permits(tail)).min(self.capacity).unsigned_abs() as usize
+    }
+
+    /// Returns whether there is a place without a permit.
+    pub(super) fn has_room(&self) -> bool {
+        let tail = load_in_total_order(&*self.tail.word);
+        self.amount::<Senders>(tail, self.tail.load_other(&self.head)) > permits(tail)
+    }
+
+    /// Sends all senders to the lock, or no more. Requires the channel's lock.
+    pub(super) fn set_overflowed(&self, has_overflowed: bool) {
+        self.tail.set_strict(has_overflowed);
+    }
+
+    /// Announces what waits for places: receivers come for the lock when half of the ring is free,
+    /// or, if `is_urgent`, whenever they have freed one. Requires the channel's lock.
+    pub(super) fn announce_overflow(&self, is_urgent: bool) {
+        let since = self.head.word.load(Ordering::Relaxed);
+        self.tail.waiters.write(LineState::new(is_urgent, self.slots.len() / 2, since));
+    }
+
+    /// Returns whether the ring may have overflowed.
+    pub(super) fn has_overflowed(&self) -> bool {
+        self.overflows && load_in_total_order(&*self.tail.word) & STRICT != 0
+    }
+
+    /// Returns whether the ring is closed, or `None` if that is to be asked under the lock.
+    pub(super) fn knows_closed(&self) -> Option<bool> {
+        let tail = load_in_total_order(&*self.tail.word);
+        let is_closed = tail & CLOSED != 0;
+        (is_closed || !self.overflows || tail & STRICT == 0).then_some(is_closed)
     }
 
     /// Frees the void slots at the head, as long as no permit is out: there may be no receiver left
@@ -341,7 +432,7 @@ impl<T> Ring<T> {
         let (mine, other) = self.ends::<S>();
         let line = mine.waiters.read();
         line.waits()
-            && (line.seated().is_some() || {
+            && (line.seated::<S>().is_some() || {
                 let moved = load_in_total_order(&*other.word);
                 // An upper bound: since the other side saw the word of this side, it can only have
                 // moved on.
@@ -358,7 +449,7 @@ impl<T> Ring<T> {
     #[cold]
     #[inline(never)]
     pub(super) fn hand_over(&self, node: *const WaitNode, value: &mut Option<T>) -> bool {
-        if !self.head.waiters.take(node) {
+        if !self.head.waiters.take::<Receivers>(node) {
             return false;
         }
         // Not before the receiver is taken: it might be told of the end meanwhile, and sit down
@@ -390,8 +481,8 @@ impl<T> Ring<T> {
     /// Calls the waiter in the seat of the side, if there is one.
     pub(super) fn call_seated<S: Side>(&self) -> Option<Wake> {
         let waiters = self.seat::<S>();
-        let node = waiters.read().seated()?;
-        waiters.take(node).then(|| self.call::<S>(node))
+        let node = waiters.read().seated::<S>()?;
+        waiters.take::<S>(node).then(|| self.call::<S>(node))
     }
 
     /// Calls a waiter that the caller has taken out of the seat of the side.
@@ -486,44 +577,57 @@ fn is_to_be_served(line: LineState, word: u64, most: i64, free: impl FnOnce() ->
 }
 
 /// A ring as the [`Supply`] of one side.
-pub(super) struct OfRing<'a, T, S>(pub(super) &'a Ring<T>, pub(super) PhantomData<S>);
+pub(super) struct OfRing<'a, T, S> {
+    pub(super) ring: &'a Ring<T>,
+    /// How many values have overflowed.
+    pub(super) beyond: usize,
+    pub(super) side: PhantomData<S>,
+}
 
 impl<T, S: Side> Supply for OfRing<'_, T, S> {
     fn free(&self) -> usize {
-        let (mine, other) = self.0.ends::<S>();
+        let (mine, other) = self.ring.ends::<S>();
         let word = load_in_total_order(&*mine.word);
-        let amount = self.0.amount::<S>(word, load_in_total_order(&*other.word));
+        let amount = self.ring.amount::<S>(word, load_in_total_order(&*other.word));
         (amount - permits(word)).max(0).unsigned_abs() as usize
     }
 
     fn set_aside(&mut self) -> bool {
-        let (mine, _) = self.0.ends::<S>();
-        mine.claim(|word| word & CLOSED == 0 && self.0.has::<S>(word))
+        let (mine, _) = self.ring.ends::<S>();
+        mine.claim(|word| word & CLOSED == 0 && self.ring.has::<S>(word))
     }
 
     fn take_back(&mut self) {
-        self.0.ends::<S>().0.word.fetch_sub(ONE_PERMIT, Ordering::SeqCst);
+        self.ring.ends::<S>().0.word.fetch_sub(ONE_PERMIT, Ordering::SeqCst);
     }
 
     fn is_over(&self) -> bool {
         // In this order: a closed ring that is found empty stays empty.
-        self.0.is_closed() && (S::SENDS || self.0.len() == 0)
+        self.ring.is_closed() && (S::SENDS || self.ring.len() == 0)
     }
 
     fn is_strict(&self) -> bool {
-        !S::SENDS && self.0.is_closed()
+        !S::SENDS && self.ring.is_closed()
+    }
+
+    fn beyond(&self) -> usize {
+        if S::SENDS { 0 } else { self.beyond }
+    }
+
+    fn grants_at_once(&self) -> bool {
+        S::SENDS || !self.ring.overflows
     }
 
     fn position(&self) -> u64 {
-        self.0.ends::<S>().1.word.load(Ordering::Relaxed)
+        self.ring.ends::<S>().1.word.load(Ordering::Relaxed)
     }
 
     fn block_seat(&mut self) -> Option<*const WaitNode> {
-        self.0.seat::<S>().block_seat()
+        self.ring.seat::<S>().block_seat().seated::<S>()
     }
 
     fn announce(&self, line: LineState) {
-        let (mine, _) = self.0.ends::<S>();
+        let (mine, _) = self.ring.ends::<S>();
         mine.set_strict(line.is_strict());
         mine.waiters.write(line);
     }
@@ -563,13 +667,14 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_is_made_only_for_a_capacity_that_fits() {
+    fn a_ring_that_cannot_be_allocated_at_once_overflows() {
         for capacity in [1, 2, 3, 1024, LARGEST] {
-            assert!(Ring::<u64>::new(capacity).is_some(), "{capacity}");
+            assert!(!Ring::<u64>::new(capacity).unwrap().overflows(), "{capacity}");
         }
-        for capacity in [0, LARGEST + 1, usize::MAX - 1, usize::MAX] {
-            assert!(Ring::<u64>::new(capacity).is_none(), "{capacity}");
+        for capacity in [LARGEST + 1, usize::MAX - 1, usize::MAX] {
+            assert!(Ring::<u64>::new(capacity).unwrap().overflows(), "{capacity}");
         }
-        assert!(Ring::<[u8; 4096]>::new(1024).is_none());
+        assert!(Ring::<[u8; 4096]>::new(1024).unwrap().overflows());
+        assert!(Ring::<u64>::new(0).is_none());
     }
 }

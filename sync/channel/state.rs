@@ -4,7 +4,7 @@
 //!
 //! A waiter is called, from the line or from its seat, or granted a **permit** (see
 //! [`line`](super::line)), or its value is moved while it waits: into the cell of a receiver in the
-//! seat, or, without room, between any two that meet (see [`queue`](super::queue)).
+//! seat, or, without room, between any two that meet.
 //!
 //! A permit is not a value. A receiver's permit stands for one of the values in the channel, which
 //! is then *promised*; a sender's permit stands for one of the free places, which is then
@@ -19,24 +19,30 @@
 //!
 //! # Where the values lie
 //!
-//! In a [`Ring`], if the capacity allows all slots to be allocated at once. Callers that need not
-//! wait use the ring without the lock. Otherwise the values lie in a [`Queue`], under the lock.
+//! In a [`Ring`], which callers that need not wait use without the lock. What does not fit in there
+//! lies in the [`Overflow`], under the lock. Without room, values pass from hand to hand
+//! ([`rendezvous`]).
 
 use super::line::{
     CALL, CALL_FROM_SEAT, Ends, Line, MOVED, PERMIT, Receivers, Senders, Side, Supply, returns,
 };
-use super::queue::{OfQueue, Queue};
+use super::overflow::{OfOverflow, Overflow};
+use super::rendezvous::{self, OfRendezvous, Rendezvous};
 use super::ring::{OfRing, Ring};
+use super::word::{LineState, Notice};
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes, Who, with_wakes};
 use crate::shim::atomic::AtomicUsize;
 use crate::shim::{Mutex, MutexGuard};
 use crate::task::outcome::{drop_all, resume_in_destructor};
+use std::hint::cold_path;
 use std::marker::PhantomData;
+use std::mem;
 
 pub(crate) struct State<T> {
     pub(super) ends: Ends,
+    overflow: Overflow<T>,
     /// Used only if there is no ring.
-    queue: Queue<T>,
+    rendezvous: Rendezvous<T>,
 }
 
 /// The result of an attempt to put or take a value.
@@ -50,13 +56,18 @@ pub(super) enum Refused {
     /// A place or a value without a permit is left, but the line is strict: the waiters come first.
     Behind,
     Closed,
+    /// The ring is empty, or all its values are promised; values may wait beyond it.
+    Beyond,
     /// Another caller interfered: try again.
     Missed,
 }
 
 pub(super) struct Channel<T> {
     capacity: usize,
+    /// `None` without room.
     pub(super) ring: Option<Ring<T>>,
+    /// Used only if there is no ring.
+    spot: Notice,
     pub(super) state: Mutex<State<T>>,
     /// The number of handles of each end.
     pub(super) senders: AtomicUsize,
@@ -69,7 +80,12 @@ impl<T> Channel<T> {
         Channel {
             capacity,
             ring: Ring::new(capacity),
-            state: Mutex::new(State { ends, queue: Queue::new(capacity) }),
+            spot: Notice::new(),
+            state: Mutex::new(State {
+                ends,
+                overflow: Overflow::new(capacity),
+                rendezvous: Rendezvous::new(),
+            }),
             senders: AtomicUsize::new(1),
             receivers: AtomicUsize::new(1),
         }
@@ -78,13 +94,57 @@ impl<T> Channel<T> {
     /// Runs `f` with the line of one side, and what its callers wait for.
     fn with_side<S: Side, R>(
         &self,
-        State { ends, queue }: &mut State<T>,
+        State { ends, overflow, rendezvous }: &mut State<T>,
         f: impl FnOnce(&mut Line, &mut dyn Supply) -> R,
     ) -> R {
         let receivers = ends.receivers.len();
         match &self.ring {
-            Some(ring) => f(S::line(ends), &mut OfRing::<T, S>(ring, PhantomData)),
-            None => f(S::line(ends), &mut OfQueue::<T, S>(queue, receivers, PhantomData)),
+            Some(ring) if S::SENDS && ring.overflows() => {
+                f(S::line(ends), &mut OfOverflow(ring, overflow))
+            }
+            Some(ring) => {
+                let beyond = overflow.values.len();
+                f(S::line(ends), &mut OfRing::<T, S> { ring, beyond, side: PhantomData })
+            }
+            None => f(S::line(ends), &mut OfRendezvous::<T, S>(rendezvous, receivers, PhantomData)),
+        }
+    }
+
+    /// Runs `f` under the lock, then wakes the waiters that it has served. Without room, the spot
+    /// is blocked meanwhile.
+    fn locked<R>(&self, f: impl FnOnce(&mut State<T>, &mut Wakes) -> R) -> R {
+        with_wakes(&self.state, |state, wakes| {
+            self.block_spot(state);
+            let result = f(state, wakes);
+            self.clear_spot(state);
+            result
+        })
+    }
+
+    /// Returns where a waiter of the side waits without the lock.
+    #[inline]
+    fn seat<S: Side>(&self) -> &Notice {
+        match &self.ring {
+            Some(ring) => ring.seat::<S>(),
+            None => {
+                // A branch, not two conditional moves.
+                cold_path();
+                &self.spot
+            }
+        }
+    }
+
+    /// Blocks the spot of a channel without room before a line is changed.
+    fn block_spot(&self, state: &mut State<T>) {
+        if self.ring.is_none() {
+            rendezvous::block(&self.spot, &mut state.ends);
+        }
+    }
+
+    /// Clears the spot, if nobody needs the lock any more.
+    fn clear_spot(&self, state: &State<T>) {
+        if self.ring.is_none() && state.rendezvous.is_clear(&state.ends) {
+            self.spot.write(LineState::EMPTY);
         }
     }
 
@@ -94,7 +154,7 @@ impl<T> Channel<T> {
         &self,
         f: impl FnOnce(&mut Line, &mut dyn Supply, &mut Wakes) -> R,
     ) -> R {
-        with_wakes(&self.state, |state, wakes| {
+        self.locked(|state, wakes| {
             self.with_side::<S, R>(state, |line, supply| {
                 line.admit(supply);
                 let result = f(line, supply, wakes);
@@ -104,10 +164,15 @@ impl<T> Channel<T> {
         })
     }
 
-    fn with_queue<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
-        with_wakes(&self.state, |State { queue, ends }, wakes| {
-            queue.try_move::<S>(cell, ends, wakes)
-        })
+    /// Without room: meets a waiter, if no other waiter must do so first.
+    fn meet<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
+        // SAFETY: the waiters of this channel have cells for its values.
+        match unsafe { rendezvous::meet::<S, T>(&self.spot, cell) } {
+            Err(Refused::Behind) => self.locked(|State { ends, rendezvous, .. }, wakes| {
+                rendezvous.try_move::<S>(cell, ends, wakes)
+            }),
+            tried => tried,
+        }
     }
 
     /// Puts a value in, if there is a place and no waiter must have it first. Empties `value` on
@@ -115,9 +180,9 @@ impl<T> Channel<T> {
     #[inline(always)]
     pub(super) fn try_put(&self, value: &mut Option<T>) -> Tried<()> {
         let Some(ring) = &self.ring else {
-            return self.with_queue::<Senders>(value);
+            return self.meet::<Senders>(value);
         };
-        if let Some(node) = ring.seat::<Receivers>().read().seated()
+        if let Some(node) = ring.seat::<Receivers>().read().seated::<Receivers>()
             && ring.hand_over(node, value)
         {
             return Ok(());
@@ -131,6 +196,7 @@ impl<T> Channel<T> {
                 Ok(())
             }
             Err(Refused::Missed) => self.insist::<Senders>(ring, value),
+            _ if ring.overflows() => self.put_beyond(value, false),
             refused => refused,
         }
     }
@@ -142,17 +208,102 @@ impl<T> Channel<T> {
         if let Some(wake) = ring.call_seated::<S>() {
             return wake.deliver();
         }
-        let supply = &mut OfRing::<T, S>(ring, PhantomData);
+        if S::SENDS && ring.overflows() {
+            return self.serve::<S>();
+        }
         let mut state = self.state.lock();
-        S::line(&mut state.ends).admit(supply);
-        if let Some(wake) = S::line(&mut state.ends).serve_alone(supply) {
+        let alone = self.with_side::<S, _>(&mut state, |line, supply| {
+            line.admit(supply);
+            line.serve_alone(supply)
+        });
+        if let Some(wake) = alone {
             drop(state);
             return wake.deliver();
         }
         let mut wakes = Wakes::default();
-        S::line(&mut state.ends).serve(supply, &mut wakes);
+        self.serve_in::<S>(&mut state, &mut wakes);
         drop(state);
         wakes.deliver();
+    }
+
+    /// Serves the waiters of one side, and the values that wait for a place.
+    fn serve_in<S: Side>(&self, state: &mut State<T>, wakes: &mut Wakes) {
+        if S::SENDS {
+            self.refill(state, wakes);
+        }
+        self.with_side::<S, _>(state, |line, supply| {
+            line.admit(supply);
+            line.serve(supply, wakes);
+        });
+    }
+
+    /// Moves values from the overflow into the ring, as far as there is room, and serves the
+    /// receivers. Closes the ring of a closed channel whose overflow is empty.
+    fn refill(&self, state: &mut State<T>, wakes: &mut Wakes) {
+        let Some(ring) = self.ring.as_ref().filter(|ring| ring.overflows()) else { return };
+        loop {
+            ring.put_all(&mut state.overflow.values);
+            let is_empty = state.overflow.values.is_empty();
+            if is_empty && state.overflow.is_closed {
+                ring.close();
+            }
+            self.with_side::<Senders, _>(state, |line, supply| line.serve(supply, wakes));
+            // Something may have become free before the announcement.
+            // MUTANT(overflow.look): true
+            if is_empty || !ring.has_room() {
+                break;
+            }
+        }
+        state.overflow.shrink();
+        // MUTANT(overflow.receivers): false
+        if ring.receivers_wait() {
+            self.serve_in::<Receivers>(state, wakes);
+        }
+    }
+
+    /// Moves values from the overflow into the ring for a receiver that has found none. Returns
+    /// whether the receiver is to try again.
+    fn look_beyond(&self, state: &mut State<T>, wakes: &mut Wakes) -> bool {
+        self.refill(state, wakes);
+        let Some(ring) = &self.ring else { return false };
+        match ring.why::<Receivers>() {
+            // If senders have claimed all places, they use them or give them back at once.
+            Refused::Beyond => ring.len() == 0 && !state.overflow.values.is_empty(),
+            why => why != Refused::Later,
+        }
+    }
+
+    /// Puts a value behind those in the overflow, or into the ring after all.
+    #[cold]
+    #[inline(never)]
+    fn put_beyond(&self, cell: &mut Option<T>, by_permit: bool) -> Tried<()> {
+        self.locked(|state, wakes| {
+            let may_put = self.with_side::<Senders, _>(state, |line, supply| {
+                if by_permit {
+                    supply.take_back();
+                }
+                let refused = match supply.free() {
+                    _ if supply.is_over() => Refused::Closed,
+                    _ if by_permit => return Ok(()),
+                    0 => Refused::Later,
+                    _ if line.is_strict(supply) => Refused::Behind,
+                    _ => return Ok(()),
+                };
+                // The caller may have claimed a place of the ring in vain, and hidden it from
+                // others.
+                line.serve(supply, wakes);
+                Err(refused)
+            });
+            may_put?;
+            state.overflow.values.push_back(cell.take().expect("a value is put once"));
+            // Those before it are announced, and wait for room.
+            if state.overflow.values.len() == 1 || by_permit {
+                self.refill(state, wakes);
+            } else if self.receivers_wait() {
+                self.serve_in::<Receivers>(state, wakes);
+            }
+            Ok(())
+        })
     }
 
     /// Claims a permit and uses it, where several callers of the side come at once.
@@ -170,10 +321,11 @@ impl<T> Channel<T> {
             }
             match ring.why::<S>() {
                 Refused::Missed => {}
+                _ if S::SENDS && ring.overflows() => return self.put_beyond(cell, false),
                 why => return Err(why),
             }
         }
-        self.by_permit::<S>(cell)
+        self.by_claim::<S>(ring, cell)
     }
 
     /// Takes a value out, if there is one without a permit and no waiter must have it first.
@@ -182,7 +334,7 @@ impl<T> Channel<T> {
     pub(super) fn try_take(&self) -> Tried<T> {
         let Some(ring) = &self.ring else {
             let mut taken = None;
-            self.with_queue::<Receivers>(&mut taken)?;
+            self.meet::<Receivers>(&mut taken)?;
             return Ok(taken.expect("a successful try has taken a value"));
         };
         match ring.try_take() {
@@ -207,9 +359,13 @@ impl<T> Channel<T> {
     pub(super) fn try_move<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
         loop {
             let tried = self.try_once::<S>(cell);
-            let (Err(Refused::Later), Some(ring)) = (&tried, &self.ring) else { return tried };
+            let (Err(Refused::Later | Refused::Beyond), Some(ring)) = (&tried, &self.ring) else {
+                return tried;
+            };
             match ring.why::<S>() {
                 Refused::Missed => {}
+                // Another receiver is about to move values into the ring, or has just done so.
+                Refused::Beyond if self.locked(|state, wakes| self.look_beyond(state, wakes)) => {}
                 why => return Err(why),
             }
         }
@@ -241,11 +397,17 @@ impl<T> Channel<T> {
 
     /// Moves a value with a permit, which is used up.
     pub(super) fn by_permit<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
-        let Some(ring) = &self.ring else {
-            return with_wakes(&self.state, |State { queue, ends }, wakes| {
-                queue.by_permit::<S>(cell, ends, wakes)
-            });
-        };
+        match &self.ring {
+            Some(ring) if S::SENDS && ring.overflows() => self.put_beyond(cell, true),
+            Some(ring) => self.by_claim::<S>(ring, cell),
+            None => self.locked(|State { ends, rendezvous, .. }, wakes| {
+                rendezvous.by_permit::<S>(cell, ends, wakes)
+            }),
+        }
+    }
+
+    /// Does the same with a permit of the ring.
+    fn by_claim<S: Side>(&self, ring: &Ring<T>, cell: &mut Option<T>) -> Tried<()> {
         let tried = ring.by_permit::<S>(cell);
         // MUTANT(ring.by_permit.look): false
         if ring.calls::<S::Other>() {
@@ -304,7 +466,11 @@ impl<T> Channel<T> {
     #[cold]
     #[inline(never)]
     pub(super) fn serve<S: Side>(&self) {
-        self.with_line::<S, _>(|line, supply, wakes| line.serve(supply, wakes));
+        self.locked(|state, wakes| self.serve_in::<S>(state, wakes));
+    }
+
+    fn receivers_wait(&self) -> bool {
+        self.ring.as_ref().is_some_and(Ring::receivers_wait)
     }
 
     /// Returns whether many callers of the side come at once.
@@ -313,12 +479,17 @@ impl<T> Channel<T> {
     }
 
     pub(super) fn close(&self) {
-        match &self.ring {
-            Some(ring) => ring.close(),
-            None => self.state.lock().queue.close(),
-        }
-        self.serve::<Senders>();
-        self.serve::<Receivers>();
+        self.locked(|state, wakes| {
+            state.overflow.is_closed = true;
+            match &self.ring {
+                Some(ring) if !ring.overflows() => ring.close(),
+                Some(_) => {}
+                None => state.rendezvous.close(),
+            }
+            // An overflow that is empty closes its ring.
+            self.serve_in::<Senders>(state, wakes);
+            self.serve_in::<Receivers>(state, wakes);
+        });
     }
 
     /// Takes back an unused permit.
@@ -335,10 +506,12 @@ impl<T> Channel<T> {
     /// Closes the channel and drops its values, which have no receiver any more.
     pub(super) fn close_and_empty(&self) {
         self.close();
-        let values = match &self.ring {
-            Some(ring) => ring.drain(),
-            None => self.state.lock().queue.drain(),
-        };
+        let (overflow, mut values) = self.locked(|state, wakes| {
+            let overflow = mem::take(&mut state.overflow.values);
+            self.refill(state, wakes);
+            (overflow, state.rendezvous.drain())
+        });
+        values.extend(self.ring.iter().flat_map(Ring::drain).chain(overflow));
         if let Some(payload) = drop_all(values) {
             resume_in_destructor(payload);
         }
@@ -346,15 +519,21 @@ impl<T> Channel<T> {
 
     pub(super) fn is_closed(&self) -> bool {
         match &self.ring {
-            Some(ring) => ring.is_closed(),
-            None => self.state.lock().queue.is_closed(),
+            Some(ring) => {
+                ring.knows_closed().unwrap_or_else(|| self.state.lock().overflow.is_closed)
+            }
+            None => self.state.lock().rendezvous.is_closed(),
         }
     }
 
     pub(super) fn len(&self) -> usize {
         match &self.ring {
+            Some(ring) if ring.has_overflowed() => {
+                let state = self.state.lock();
+                ring.len() + state.overflow.values.len()
+            }
             Some(ring) => ring.len(),
-            None => self.state.lock().queue.len(),
+            None => self.state.lock().rendezvous.len(),
         }
     }
 
@@ -404,9 +583,9 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
     /// The caller's value has been moved, or, without room, a receiver has met a sender. A sender
     /// that has a place has met nobody yet.
     fn stands(&self, node: &WaitNode) -> bool {
-        // MUTANT(queue.stands): with false
+        // MUTANT(rendezvous.stands): with false
         let has_met = node.answer() == MOVED;
-        has_met || self.0.channel().capacity == 0 && !S::SENDS
+        has_met || self.0.channel().ring.is_none() && !S::SENDS
     }
 
     fn state(&self) -> MutexGuard<'_, State<H::Value>> {
@@ -417,6 +596,8 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
         S::line(&mut state.ends).waiting()
     }
 
+    #[cold]
+    #[inline(never)]
     fn try_enter(
         &self,
         state: &mut State<H::Value>,
@@ -424,18 +605,21 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
         wakes: &mut Wakes,
     ) -> Option<u32> {
         let channel = self.0.channel();
-        let State { ends, queue } = state;
-        if let Some(ring) = &channel.ring {
-            let mut supply = OfRing::<_, S>(ring, PhantomData);
-            S::line(ends).admit(&mut supply);
-            return S::line(ends).enter(&mut supply, node);
+        channel.block_spot(state);
+        if !S::SENDS {
+            channel.refill(state, wakes);
         }
-        let receivers = ends.receivers.len();
-        let mut supply = OfQueue::<_, S>(queue, receivers, PhantomData);
-        let answer = S::line(ends).enter(&mut supply, node);
-        if answer.is_none() && !S::SENDS && channel.capacity == 0 {
+        let answer = channel.with_side::<S, _>(state, |line, supply| {
+            line.admit(supply);
+            line.enter(supply, node)
+        });
+        if answer.is_some() {
+            channel.clear_spot(state);
+        } else if !S::SENDS && channel.ring.is_none() {
             // A waiting receiver is a place. This one counts, though it is not in the list yet.
-            let mut places = OfQueue::<_, Senders>(queue, receivers + 1, PhantomData);
+            let State { ends, rendezvous, .. } = state;
+            let receivers = ends.receivers.len() + 1;
+            let mut places = OfRendezvous::<_, Senders>(rendezvous, receivers, PhantomData);
             ends.senders.serve(&mut places, wakes);
         }
         answer
@@ -448,28 +632,37 @@ impl<H: Handle, S: Side> Waitable for InLine<H, S> {
     /// A waiter that was called from the seat in vain queues up.
     #[inline]
     fn sit(&self, node: &WaitNode, who: impl FnOnce() -> Who) -> bool {
-        let ring = self.0.channel().ring.as_ref();
+        let channel = self.0.channel();
         // A new node has the answer 0, as if it were a permit. One that was called has another.
-        let may_sit = node.answer() == PERMIT && !node.cell.get().is_null();
-        ring.is_some_and(|ring| may_sit && node.sit(who(), |node| ring.seat::<S>().sit(node)))
+        if node.answer() != PERMIT || node.cell.get().is_null() {
+            return false;
+        }
+        let overflows = channel.ring.as_ref().is_some_and(Ring::overflows);
+        let may_sit = !(S::SENDS && overflows);
+        may_sit && node.sit(who(), |node| channel.seat::<S>().sit::<S>(node))
     }
 
     #[inline]
     fn has_news(&self) -> bool {
-        self.0.channel().ring.as_ref().is_some_and(|ring| ring.why::<S>() != Refused::Later)
+        let ring = self.0.channel().ring.as_ref();
+        ring.is_some_and(Ring::has_news::<S>)
     }
 
     #[inline]
     fn stand_up(&self, node: &WaitNode) -> bool {
-        let ring = self.0.channel().ring.as_ref();
-        ring.is_some_and(|ring| node.stand_up(|node| ring.seat::<S>().take(node)))
+        node.stand_up(|node| self.0.channel().seat::<S>().take::<S>(node))
     }
 
+    #[cold]
+    #[inline(never)]
     fn left(&self, state: &mut State<H::Value>, wakes: &mut Wakes) {
         let channel = self.0.channel();
         channel.with_side::<S, _>(state, |line, supply| line.serve(supply, wakes));
+        channel.clear_spot(state);
     }
 
+    #[cold]
+    #[inline(never)]
     fn give_back(&self, node: &WaitNode) {
         match node.answer() {
             PERMIT => self.0.channel().take_back::<S>(),

@@ -10,8 +10,10 @@
 //!   been **called** (in the bits of the permits), and the position at which that number last
 //!   changed. While the line is empty, the notice is the [seat](super::line): 0 if it is free, the
 //!   address of the node in it, [`BUSY`] while the holder of the lock has blocked it, or
-//!   [`NO_SEAT`](LineState::NO_SEAT). Both flags are clear in an address, as nodes are aligned.
+//!   [`NO_SEAT`](LineState::NO_SEAT). Both flags are clear in an address, as nodes are aligned, and
+//!   so is [`SENDS`], which is set beside the address of a sender.
 
+use super::line::Side;
 use crate::scheduler::wait::waiters::WaitNode;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::load_in_total_order;
@@ -24,6 +26,9 @@ const FIRST_IS_STRICT: u64 = 2;
 /// The notice while the holder of the lock has blocked the seat. To all others the line is strict,
 /// so whoever frees something comes for the lock.
 const BUSY: u64 = WAITS | FIRST_IS_STRICT;
+/// Set beside the address of a sender's node.
+const SENDS: u64 = 4;
+const _: () = assert!(align_of::<WaitNode>() > SENDS as usize);
 pub(super) const ONE_PERMIT: u64 = 1 << 2;
 const PERMITS: u32 = 17;
 pub(super) const ONE_POSITION: u64 = ONE_PERMIT << PERMITS;
@@ -33,6 +38,11 @@ pub(super) const LARGEST: usize = (1 << (PERMITS - 1)) - 1;
 
 pub(super) fn permits(word: u64) -> i64 {
     (word / ONE_PERMIT % (1 << PERMITS)).cast_signed()
+}
+
+/// Returns what is set beside the address of a node of this side.
+const fn side<S: Side>() -> u64 {
+    if S::SENDS { SENDS } else { 0 }
 }
 
 fn position(word: u64) -> u64 {
@@ -62,25 +72,25 @@ impl Notice {
 
     /// Seats this node, if the seat is free.
     #[inline]
-    pub(super) fn sit(&self, node: *const WaitNode) -> bool {
-        let node = node.expose_provenance() as u64;
+    pub(super) fn sit<S: Side>(&self, node: *const WaitNode) -> bool {
+        let node = node.expose_provenance() as u64 | side::<S>();
         // MUTANT(ring.seat.sit): relaxed
         self.0.compare_exchange(0, node, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
     /// Takes a node out of the seat, if it is still there.
     #[inline]
-    pub(super) fn take(&self, node: *const WaitNode) -> bool {
-        let node = node.addr() as u64;
+    pub(super) fn take<S: Side>(&self, node: *const WaitNode) -> bool {
+        let node = node.addr() as u64 | side::<S>();
         // MUTANT(ring.seat.take): relaxed, split
         self.0.compare_exchange(node, 0, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Blocks the seat until the line is written as empty, and returns the node in it.
-    /// Requires the channel's lock, and an empty line.
-    pub(super) fn block_seat(&self) -> Option<*const WaitNode> {
+    /// Blocks the seat until the line is written as empty, and returns what was there. Requires the
+    /// channel's lock, and an empty line.
+    pub(super) fn block_seat(&self) -> LineState {
         // MUTANT(ring.seat.block): relaxed, split
-        LineState(self.0.swap(BUSY, Ordering::SeqCst)).seated()
+        LineState(self.0.swap(BUSY, Ordering::SeqCst))
     }
 
     /// Requires the channel's lock. [`EMPTY`](LineState::EMPTY) frees the seat.
@@ -119,11 +129,16 @@ impl LineState {
         self.0 & !FIRST_IS_STRICT != 0
     }
 
-    /// Returns the node in the seat.
+    /// Returns the node in the seat, if its waiter is of this side.
     #[inline(always)]
-    pub(super) fn seated(self) -> Option<*const WaitNode> {
-        let is_node = self.0 & BUSY == 0 && self.0 != 0;
-        is_node.then(|| ptr::with_exposed_provenance(self.0 as usize))
+    pub(super) fn seated<S: Side>(self) -> Option<*const WaitNode> {
+        let is_node = self.0 & (BUSY | SENDS) == side::<S>() && self.0 != 0;
+        is_node.then(|| ptr::with_exposed_provenance((self.0 - side::<S>()) as usize))
+    }
+
+    /// Returns whether the line is not empty, or the seat is blocked.
+    pub(super) fn waits_in_line(self) -> bool {
+        self.0 & WAITS != 0
     }
 
     pub(super) fn is_strict(self) -> bool {

@@ -347,25 +347,28 @@ fn a_caller_that_enters_the_queue_does_not_hinder_a_try() {
 }
 
 /// Eight senders of `each` values and six receivers, as tasks, threads and futures, with random
-/// limits; two are cancelled. Each value that was sent is received once.
-fn storm(workers: usize, capacity: usize, each: usize) {
-    let rt = runtime(workers);
-    let (to, from) = bounded::<usize>(capacity);
+/// limits; two are cancelled. Each value that was sent is received once. A value has `BYTES` bytes
+/// besides its number.
+fn storm<const BYTES: usize>(workers: usize, capacity: usize, each: usize) {
+    let rt = Runtime::builder().workers(workers).stack_size(1 << 18).build().unwrap();
+    let (to, from) = bounded::<(usize, [u8; BYTES])>(capacity);
     let sums @ [sum_sent, sent, sum_received, received] = [(); 4].map(|()| Count::new());
     let sender = |seed: usize| {
         own(&to, move |to| {
             let mut random = Random(seed as u64 * 7919 + 1);
             for i in 0..each {
-                let value = seed * each + i + 1;
+                let number = seed * each + i + 1;
+                let value = (number, [0; BYTES]);
                 let result = match random.below(3) {
                     0 => to.send_timeout(value, Duration::from_micros(random.below(90))),
                     1 if cygnet::current_id().is_none() => block_on(to.send_async(value)),
                     _ => to.send(value),
                 };
                 match result {
-                    Ok(()) => (sum_sent.add(value), sent.up()).1,
-                    Err(refused) => assert_eq!(refused.into_inner(), value),
+                    Ok(()) => (sum_sent.add(number), sent.up()).1,
+                    Err(refused) => assert_eq!(refused.into_inner().0, number),
                 }
+                assert!(capacity == 0 || to.len() <= capacity, "more than {capacity} values");
             }
         })
     };
@@ -379,7 +382,7 @@ fn storm(workers: usize, capacity: usize, each: usize) {
                     _ => from.recv(),
                 };
                 match got {
-                    Ok(value) => (sum_received.add(value), received.up()).1,
+                    Ok((number, _)) => (sum_received.add(number), received.up()).1,
                     Err(WaitError::TimedOut) => {}
                     Err(_) => return,
                 }
@@ -407,14 +410,64 @@ fn storm(workers: usize, capacity: usize, each: usize) {
 fn a_storm_loses_nothing_and_duplicates_nothing() {
     for workers in [1, 2, 3, 8, 64] {
         for capacity in [0, 1, 3, 64, usize::MAX] {
-            within(|| storm(workers, capacity, scaled_in_debug(400)));
+            within(|| storm::<0>(workers, capacity, scaled_in_debug(400)));
         }
+        // Too large to be allocated at once, and full now and then.
+        within(|| storm::<2_000>(workers, 600, scaled_in_debug(400)));
     }
 }
 
 #[test]
 fn a_storm_of_a_million_values_loses_nothing() {
     for capacity in [64, 1024] {
-        within(|| storm(2, capacity, scaled_in_debug(1_000_000) / 16));
+        within(|| storm::<0>(2, capacity, scaled_in_debug(1_000_000) / 16));
+    }
+}
+
+/// Room for more than is allocated at once. A waiting sender is served as soon as one value is
+/// received, and nobody takes its place.
+#[test]
+fn a_sender_that_waits_beyond_the_ring_gets_the_next_place() {
+    let capacity = 70_000;
+    let (to, from) = bounded(capacity);
+    (0..capacity).for_each(|i| to.try_send(i).unwrap());
+    assert_eq!(to.try_send(0), Err(TrySendError::Full(0)));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut waits = pin!(to.send_async(capacity));
+    assert!(waits.as_mut().poll(&mut cx).is_pending());
+    assert_eq!(from.recv(), Ok(0));
+    assert_eq!(to.try_send(0), Err(TrySendError::Full(0)), "the place belongs to the waiter");
+    assert_eq!(to.len(), capacity - 1);
+    assert!(waits.as_mut().poll(&mut cx).is_ready());
+    assert_eq!(to.len(), capacity);
+    to.close();
+    assert!(to.is_closed() && from.is_closed());
+    assert_eq!(from.iter().collect::<Vec<_>>(), (1..=capacity).collect::<Vec<_>>());
+}
+
+/// A future that was called and is polled late hides no value from others.
+#[test]
+fn a_slow_receiver_hides_nothing_beyond_the_ring() {
+    for large in [false, true] {
+        let (to, from) = unbounded::<(usize, Vec<u8>)>();
+        let (wide, narrow) = unbounded::<[usize; 500]>();
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut one, mut other) = (pin!(from.recv_async()), pin!(narrow.recv_async()));
+        assert!(one.as_mut().poll(&mut cx).is_pending());
+        assert!(other.as_mut().poll(&mut cx).is_pending());
+        for i in 0..200 {
+            match large {
+                true => wide.send([i; 500]).unwrap(),
+                false => to.send((i, Vec::new())).unwrap(),
+            }
+        }
+        for i in 0..200 {
+            match large {
+                true => assert_eq!(narrow.try_recv().map(|all| all[0]), Ok(i)),
+                false => assert_eq!(from.try_recv().map(|(i, _)| i), Ok(i)),
+            }
+        }
+        assert!(one.as_mut().poll(&mut cx).is_pending());
+        assert!(other.as_mut().poll(&mut cx).is_pending());
     }
 }
