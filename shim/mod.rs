@@ -112,6 +112,13 @@ pub(crate) fn processors() -> usize {
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
+/// Returns what [`processors`] returned when this process first asked here. The system takes 10 to
+/// 20 us to answer, as std reads the limits of the process from files.
+pub(crate) fn processors_at_first() -> usize {
+    static COUNT: OnceLock<usize> = OnceLock::new();
+    face::simulated_processors().unwrap_or_else(|| *COUNT.get_or_init(processors))
+}
+
 /// A kind of memory access, for a machine that charges for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(dead_code, reason = "a face without a machine model does not look at them")]

@@ -17,8 +17,7 @@
 //! All of this is advice: it only decides how long a waiter looks before it parks. So the atomics
 //! are relaxed.
 
-use crate::shim::{is_simulated, processors};
-use std::sync::OnceLock;
+use crate::shim::{is_simulated, processors_at_first};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 /// What the waiters on one side of a primitive have learned from earlier waits.
@@ -86,7 +85,7 @@ impl Spinning {
         // The tasks of a single worker yield to each other, and need no other processor. In a
         // simulation the count would include the waits of other tests.
         let several = workers != Some(1);
-        several && (is_simulated() || WAITING.load(Ordering::Relaxed) >= counted_processors())
+        several && (is_simulated() || WAITING.load(Ordering::Relaxed) >= processors_at_first())
     }
 }
 
@@ -96,12 +95,6 @@ impl Drop for Spinning {
             WAITING.fetch_sub(1, Ordering::Relaxed);
         }
     }
-}
-
-/// The number of processors, looked up once.
-fn counted_processors() -> usize {
-    static COUNT: OnceLock<usize> = OnceLock::new();
-    *COUNT.get_or_init(processors)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -131,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_spinning_wait_is_counted_once_until_it_ends() {
-        let many = counted_processors();
+        let many = processors_at_first();
         let mut waits: Vec<_> = (0..many).map(|_| Spinning::default()).collect();
         // Other tests may wait in the same process.
         for wait in &mut waits {

@@ -81,7 +81,16 @@ impl<T> Item<T> {
 struct Level<T> {
     /// A bit for each slot that is not empty.
     occupied: u64,
-    slots: [Vec<Item<T>>; SLOTS],
+    /// All slots, or none before the first timer: few workers ever use more than two levels, and a
+    /// runtime starts and ends sooner without 12 KB for each worker.
+    slots: Vec<Vec<Item<T>>>,
+}
+
+impl<T> Level<T> {
+    #[cold]
+    fn make_slots(&mut self) {
+        self.slots.resize_with(SLOTS, Vec::new);
+    }
 }
 
 /// A timing wheel.
@@ -92,15 +101,13 @@ pub(super) struct Wheel<T> {
     /// The level in which `advance` has stopped half-way, if it has. The items that it left in
     /// that slot are due, though other items of the same slot may lie in a lower level by now.
     stopped: usize,
-    /// `LEVELS` of them, twelve kilobytes. They are made one by one, as an array would pass over
-    /// the stack of the thread that builds a runtime.
-    levels: Box<[Level<T>]>,
+    levels: [Level<T>; LEVELS],
 }
 
 impl<T: Timed> Wheel<T> {
     pub(super) fn new() -> Wheel<T> {
-        let level = || Level { occupied: 0, slots: std::array::from_fn(|_| Vec::new()) };
-        Wheel { now: 0, len: 0, stopped: 0, levels: (0..LEVELS).map(|_| level()).collect() }
+        let level = |_| Level { occupied: 0, slots: Vec::new() };
+        Wheel { now: 0, len: 0, stopped: 0, levels: std::array::from_fn(level) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -125,6 +132,9 @@ impl<T: Timed> Wheel<T> {
         let level = ((at ^ self.now).ilog2() / BITS).min(LEVELS as u32 - 1);
         let slot = (at >> (level * BITS)) as usize % SLOTS;
         let row = &mut self.levels[level as usize];
+        if row.slots.is_empty() {
+            row.make_slots();
+        }
         let index = u32::try_from(row.slots[slot].len()).expect("a slot is not so large");
         let links = item.timer().entry();
         links.index.set(index);

@@ -16,7 +16,7 @@ use crate::scheduler::worker::release::claimed;
 use crate::scheduler::worker::remote::Remote;
 use crate::shim::asymmetric;
 use crate::shim::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use crate::shim::processors;
+use crate::shim::processors_at_first;
 use crate::shim::{Arc, Mutex, point};
 use crate::task::attachment::Attachment;
 use crate::task::outcome::Payload;
@@ -108,7 +108,7 @@ impl Shared {
             attached: Attachment::none(),
             injector_turn: Mutex::new(()),
             seats: Vec::new(),
-            has_processors: config.workers <= processors(),
+            has_processors: config.workers <= processors_at_first(),
             config,
         };
         let class = shared.config.stack_class;
