@@ -47,6 +47,13 @@
 //!
 //! A *fair* mutex hands over at every unlock, in order of arrival.
 //!
+//! # Whether to look first
+//!
+//! A compare-and-swap that fails has taken the word's cache line from the holder, who then waits
+//! for it. A look before it costs a quarter of lock and unlock, because no load may pass the locked
+//! instruction before it. So a worker whose last attempt has failed is *wary*: it looks first, until
+//! 255 attempts in a row have succeeded. Then it trusts again that mutexes are free.
+//!
 //! # No wake-up is lost
 //!
 //! The invariant: *while the mutex is free and the queue is not empty, a called waiter is on its
@@ -80,6 +87,7 @@ use crate::scheduler::worker::Worker;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use crate::shim::{Bug, Mutex, MutexGuard, const_fn, has, may_spin, spin_loop};
 use crate::task::words::tree::NOBODY;
+use std::cell::Cell;
 
 const FREE: u64 = 0;
 const QUEUED: u64 = 1;
@@ -94,6 +102,9 @@ const MARKS: u64 = OVERDUE | BEHIND;
 
 /// The answer of a grant that hands the mutex over.
 const HANDED: u32 = 0;
+
+/// Attempts in a row that have to succeed before a wary worker trusts again.
+const WARY: u8 = 255;
 
 /// Looks at a held mutex before a caller queues up. Each look follows a pause of twice as many
 /// turns as the one before, and all eight take about as long as waking a sleeping thread.
@@ -133,13 +144,30 @@ impl RawMutex {
     /// run first.
     #[inline(always)]
     pub(super) fn try_lock(&self, holder: Holder) -> bool {
-        let word = self.word.load(Ordering::Relaxed);
-        if word != FREE && (word & !BITS != FREE || self.is_hogged_at(word)) {
-            return false;
+        let wary = Worker::current().map(|worker| &worker.wary);
+        if wary.is_none_or(|wary| wary.get() == 0) {
+            let (new, seen) = (holder.number(), Ordering::Relaxed);
+            // MUTANT(mutex.lock): relaxed, split
+            if self.word.compare_exchange(FREE, new, Ordering::Acquire, seen).is_ok() {
+                return true;
+            }
         }
-        let new = word | holder.number();
-        // MUTANT(mutex.lock): relaxed, split
-        self.word.compare_exchange(word, new, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        self.look_and_lock(holder, wary)
+    }
+
+    /// Does the same, but looks first: see *Whether to look first*.
+    #[inline(never)]
+    fn look_and_lock(&self, holder: Holder, wary: Option<&Cell<u8>>) -> bool {
+        let word = self.word.load(Ordering::Relaxed);
+        let may_lock = word & !BITS == FREE && !self.is_hogged_at(word);
+        let (new, seen) = (word | holder.number(), Ordering::Relaxed);
+        let locked = may_lock
+            // MUTANT(mutex.lock.looked): relaxed, split
+            && self.word.compare_exchange(word, new, Ordering::Acquire, seen).is_ok();
+        if let Some(wary) = wary {
+            wary.set(if locked { wary.get().saturating_sub(1) } else { WARY });
+        }
+        locked
     }
 
     /// Takes the mutex if it is free, ahead of its waiters.

@@ -76,6 +76,8 @@ pub(crate) struct Worker {
     /// The last loot, if the worker has not rested since.
     pub(crate) loot: Cell<Option<Loot>>,
     pub(crate) isolations: Isolations,
+    /// How many more attempts to lock a mutex look at it first.
+    pub(crate) wary: Cell<u8>,
 }
 
 impl Worker {
@@ -113,6 +115,7 @@ impl Worker {
             own_request: Cell::new(false),
             loot: Cell::new(None),
             isolations: Isolations::default(),
+            wary: Cell::new(0),
         }
     }
 
