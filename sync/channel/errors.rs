@@ -93,3 +93,20 @@ error! {
         TryRecvError::Lagged(missed) => lagged(*missed, f),
     }
 }
+
+/// The result of an attempt to put or take a value.
+pub(super) type Tried<V> = Result<V, Refused>;
+
+/// Why an attempt has failed.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Refused {
+    /// The caller would have to wait.
+    Later,
+    /// A place or a value without a permit is left, but the line is strict: the waiters come first.
+    Behind,
+    Closed,
+    /// The ring is empty, or all its values are promised; values may wait beyond it.
+    Beyond,
+    /// Another caller interfered: try again.
+    Missed,
+}

@@ -1,6 +1,7 @@
-use super::errors::SendError;
+use super::errors::{Refused, SendError, Tried};
 use super::line::{Passed, Receivers, Senders, Side};
-use super::state::{Channel, Handle, InLine, Refused, Tried};
+use super::state::Channel;
+use super::state::waiting::{Handle, InLine};
 use crate::scheduler::wait::no_suspend::is_forbidden;
 use crate::scheduler::wait::waiters::WaitFuture;
 use crate::sync::WaitError;

@@ -20,7 +20,8 @@
 //! end here.
 
 use super::line::{Senders, Supply};
-use super::ring::{OfRing, Ring};
+use super::ring::Ring;
+use super::ring::supply::OfRing;
 use super::word::LineState;
 use crate::scheduler::wait::waiters::WaitNode;
 use std::collections::VecDeque;

@@ -27,8 +27,8 @@
 //! Once the value is with the receiver, or among the values of the channel, the two have met. That
 //! stands: if either is cancelled then, the value has been sent and received all the same.
 
+use super::errors::{Refused, Tried};
 use super::line::{Ends, MOVED, Receivers, Senders, Side, Supply};
-use super::state::{Refused, Tried};
 use super::word::{Notice, ONE_POSITION};
 use crate::scheduler::wait::waiters::{WaitNode, Wakes};
 use std::collections::VecDeque;

@@ -5,9 +5,11 @@
 //! are governed by permits (see `state`). A stream holds no value between two polls. A sink holds
 //! one at most, and only if a channel without room has lost the receiver of that value.
 
+use super::errors::Refused;
 use super::futures::Asking;
 use super::line::{Receivers, Senders};
-use super::state::{Channel, Handle, Refused};
+use super::state::Channel;
+use super::state::waiting::Handle;
 use super::{Receiver, Sender};
 use futures_core::Stream;
 use futures_sink::Sink;

@@ -23,16 +23,21 @@
 //! lies in the [`Overflow`], under the lock. Without room, values pass from hand to hand
 //! ([`rendezvous`]).
 
+mod overflowing;
+pub(super) mod waiting;
+
+use super::errors::{Refused, Tried};
 use super::line::{
-    CALL, CALL_FROM_SEAT, Ends, Line, MOVED, PERMIT, Receivers, Senders, Side, Supply, returns,
+    CALL, CALL_FROM_SEAT, Ends, Line, MOVED, PERMIT, Receivers, Senders, Side, Supply,
 };
 use super::overflow::{OfOverflow, Overflow};
 use super::rendezvous::{self, OfRendezvous, Rendezvous};
-use super::ring::{OfRing, Ring};
+use super::ring::Ring;
+use super::ring::supply::OfRing;
 use super::word::{LineState, Notice};
-use crate::scheduler::wait::waiters::{WaitList, WaitNode, Waitable, Wakes, Who, with_wakes};
+use crate::scheduler::wait::waiters::{Wakes, with_wakes};
+use crate::shim::Mutex;
 use crate::shim::atomic::AtomicUsize;
-use crate::shim::{Mutex, MutexGuard};
 use crate::task::outcome::{drop_all, resume_in_destructor};
 use std::hint::cold_path;
 use std::marker::PhantomData;
@@ -43,23 +48,6 @@ pub(crate) struct State<T> {
     overflow: Overflow<T>,
     /// Used only if there is no ring.
     rendezvous: Rendezvous<T>,
-}
-
-/// The result of an attempt to put or take a value.
-pub(super) type Tried<V> = Result<V, Refused>;
-
-/// Why an attempt has failed.
-#[derive(PartialEq, Eq, Debug)]
-pub(super) enum Refused {
-    /// The caller would have to wait.
-    Later,
-    /// A place or a value without a permit is left, but the line is strict: the waiters come first.
-    Behind,
-    Closed,
-    /// The ring is empty, or all its values are promised; values may wait beyond it.
-    Beyond,
-    /// Another caller interfered: try again.
-    Missed,
 }
 
 pub(super) struct Channel<T> {
@@ -237,75 +225,6 @@ impl<T> Channel<T> {
         });
     }
 
-    /// Moves values from the overflow into the ring, as far as there is room, and serves the
-    /// receivers. Closes the ring of a closed channel whose overflow is empty.
-    fn refill(&self, state: &mut State<T>, wakes: &mut Wakes) {
-        let Some(ring) = self.ring.as_ref().filter(|ring| ring.overflows()) else { return };
-        loop {
-            ring.put_all(&mut state.overflow.values);
-            let is_empty = state.overflow.values.is_empty();
-            if is_empty && state.overflow.is_closed {
-                ring.close();
-            }
-            self.with_side::<Senders, _>(state, |line, supply| line.serve(supply, wakes));
-            // Something may have become free before the announcement.
-            // MUTANT(overflow.look): true
-            if is_empty || !ring.has_room() {
-                break;
-            }
-        }
-        state.overflow.shrink();
-        // MUTANT(overflow.receivers): false
-        if ring.receivers_wait() {
-            self.serve_in::<Receivers>(state, wakes);
-        }
-    }
-
-    /// Moves values from the overflow into the ring for a receiver that has found none. Returns
-    /// whether the receiver is to try again.
-    fn look_beyond(&self, state: &mut State<T>, wakes: &mut Wakes) -> bool {
-        self.refill(state, wakes);
-        let Some(ring) = &self.ring else { return false };
-        match ring.why::<Receivers>() {
-            // If senders have claimed all places, they use them or give them back at once.
-            Refused::Beyond => ring.len() == 0 && !state.overflow.values.is_empty(),
-            why => why != Refused::Later,
-        }
-    }
-
-    /// Puts a value behind those in the overflow, or into the ring after all.
-    #[cold]
-    #[inline(never)]
-    fn put_beyond(&self, cell: &mut Option<T>, by_permit: bool) -> Tried<()> {
-        self.locked(|state, wakes| {
-            let may_put = self.with_side::<Senders, _>(state, |line, supply| {
-                if by_permit {
-                    supply.take_back();
-                }
-                let refused = match supply.free() {
-                    _ if supply.is_over() => Refused::Closed,
-                    _ if by_permit => return Ok(()),
-                    0 => Refused::Later,
-                    _ if line.is_strict(supply) => Refused::Behind,
-                    _ => return Ok(()),
-                };
-                // The caller may have claimed a place of the ring in vain, and hidden it from
-                // others.
-                line.serve(supply, wakes);
-                Err(refused)
-            });
-            may_put?;
-            state.overflow.values.push_back(cell.take().expect("a value is put once"));
-            // Those before it are announced, and wait for room.
-            if state.overflow.values.len() == 1 || by_permit {
-                self.refill(state, wakes);
-            } else if self.receivers_wait() {
-                self.serve_in::<Receivers>(state, wakes);
-            }
-            Ok(())
-        })
-    }
-
     /// Claims a permit and uses it, where several callers of the side come at once.
     #[cold]
     #[inline(never)]
@@ -382,7 +301,7 @@ impl<T> Channel<T> {
     }
 
     /// Moves a value for a caller that does not wait. If the line is strict, the caller gets a
-    /// place or a value that the waiters do not need. If there is none, returns `Later`, `Behind`
+    /// place or a value that the waiters do not need. If there is none, `Later`, `Behind`
     /// or `Missed`.
     pub(super) fn move_now<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
         match self.try_move::<S>(cell) {
@@ -549,128 +468,5 @@ impl<T> Channel<T> {
 
     fn locations_of<S: Side>(&self) -> Vec<String> {
         self.with_line::<S, _>(|line, _, _| line.locations())
-    }
-}
-
-/// What gives access to a channel: a reference, or one of its public handles.
-pub(super) trait Handle {
-    type Value;
-
-    fn channel(&self) -> &Channel<Self::Value>;
-}
-
-impl<T> Handle for &Channel<T> {
-    type Value = T;
-
-    fn channel(&self) -> &Channel<T> {
-        self
-    }
-}
-
-/// A channel as the callers of one side wait for it.
-pub(super) struct InLine<H, S>(pub(super) H, PhantomData<S>);
-
-impl<H: Handle, S: Side> InLine<H, S> {
-    pub(super) fn new(handle: H) -> InLine<H, S> {
-        InLine(handle, PhantomData)
-    }
-}
-
-impl<H: Handle, S: Side> Waitable for InLine<H, S> {
-    type State = State<H::Value>;
-    const WHAT: &'static str = S::WHAT;
-
-    /// The caller's value has been moved, or, without room, a receiver has met a sender. A sender
-    /// that has a place has met nobody yet.
-    fn stands(&self, node: &WaitNode) -> bool {
-        // MUTANT(rendezvous.stands): with false
-        let has_met = node.answer() == MOVED;
-        has_met || self.0.channel().ring.is_none() && !S::SENDS
-    }
-
-    fn state(&self) -> MutexGuard<'_, State<H::Value>> {
-        self.0.channel().state.lock()
-    }
-
-    fn waiters(state: &mut State<H::Value>) -> &mut WaitList {
-        S::line(&mut state.ends).waiting()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn try_enter(
-        &self,
-        state: &mut State<H::Value>,
-        node: &WaitNode,
-        wakes: &mut Wakes,
-    ) -> Option<u32> {
-        let channel = self.0.channel();
-        channel.block_spot(state);
-        if !S::SENDS {
-            channel.refill(state, wakes);
-        }
-        let answer = channel.with_side::<S, _>(state, |line, supply| {
-            line.admit(supply);
-            line.enter(supply, node)
-        });
-        if answer.is_some() {
-            channel.clear_spot(state);
-        } else if !S::SENDS && channel.ring.is_none() {
-            // A waiting receiver is a place. This one counts, though it is not in the list yet.
-            let State { ends, rendezvous, .. } = state;
-            let receivers = ends.receivers.len() + 1;
-            let mut places = OfRendezvous::<_, Senders>(rendezvous, receivers, PhantomData);
-            ends.senders.serve(&mut places, wakes);
-        }
-        answer
-    }
-
-    fn comes_back(&self, node: &WaitNode) -> bool {
-        returns(node)
-    }
-
-    /// A waiter that was called from the seat in vain queues up.
-    #[inline]
-    fn sit(&self, node: &WaitNode, who: impl FnOnce() -> Who) -> bool {
-        let channel = self.0.channel();
-        // A new node has the answer 0, as if it were a permit. One that was called has another.
-        if node.answer() != PERMIT || node.cell.get().is_null() {
-            return false;
-        }
-        let overflows = channel.ring.as_ref().is_some_and(Ring::overflows);
-        let may_sit = !(S::SENDS && overflows);
-        may_sit && node.sit(who(), |node| channel.seat::<S>().sit::<S>(node))
-    }
-
-    #[inline]
-    fn has_news(&self) -> bool {
-        let ring = self.0.channel().ring.as_ref();
-        ring.is_some_and(Ring::has_news::<S>)
-    }
-
-    #[inline]
-    fn stand_up(&self, node: &WaitNode) -> bool {
-        node.stand_up(|node| self.0.channel().seat::<S>().take::<S>(node))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn left(&self, state: &mut State<H::Value>, wakes: &mut Wakes) {
-        let channel = self.0.channel();
-        channel.with_side::<S, _>(state, |line, supply| line.serve(supply, wakes));
-        channel.clear_spot(state);
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn give_back(&self, node: &WaitNode) {
-        match node.answer() {
-            PERMIT => self.0.channel().take_back::<S>(),
-            CALL_FROM_SEAT => self.0.channel().came_from_seat::<S>(),
-            CALL => {
-                self.0.channel().with_line::<S, _>(|line, supply, wakes| line.came(supply, wakes))
-            }
-            _ => {}
-        }
     }
 }

@@ -61,19 +61,21 @@
 //! Closing sets CLOSED, and then takes the lock and serves both lines. Waiters that entered earlier
 //! are told of the end, or find the receivers' line strict. Later ones see CLOSED.
 
+mod overflowing;
+mod slot;
+pub(super) mod supply;
+
 use super::end::End;
-use super::line::{CALL_FROM_SEAT, MOVED, PASSES, Receivers, Senders, Side, Supply};
-use super::state::{Refused, Tried};
+use super::errors::{Refused, Tried};
+use super::line::{CALL_FROM_SEAT, MOVED, PASSES, Receivers, Senders, Side};
 use super::word::{
     CLOSED, LARGEST, LineState, Notice, ONE_PERMIT, ONE_POSITION, STRICT, distance, permits,
 };
 use crate::scheduler::wait::waiters::{WaitNode, Wake};
 use crate::shim::atomic::{AtomicU64, Ordering};
-use crate::shim::time::Duration;
-use crate::shim::{Cell, load_in_total_order, spin_loop, thread};
+use crate::shim::{Cell, load_in_total_order};
 use crate::sync::passing::HOGS;
-use std::collections::VecDeque;
-use std::marker::PhantomData;
+use slot::{Slot, VOID, filled, free};
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -83,60 +85,6 @@ const BYTES: usize = 1 << 20;
 const SMALL_BYTES: usize = 1 << 11;
 const FEWEST: usize = if cfg!(loom) { 1 } else { 8 };
 const MOST: usize = if cfg!(loom) { 1 } else { 64 };
-/// Looks at a stamp before the thread yields between two looks.
-const POLITE: u32 = 64;
-/// Looks at a stamp before the thread sleeps between two looks, and the length of that sleep.
-const PATIENT: u32 = 1_000;
-const NAP: Duration = Duration::from_micros(50);
-
-/// Flag of a stamp that says filled: the slot has no value, and will get none.
-const VOID: u64 = 1 << 63;
-
-struct Slot<T> {
-    /// The position for which the slot is free or filled, as encoded by `free` and `filled`.
-    stamp: AtomicU64,
-    value: Cell<MaybeUninit<T>>,
-}
-
-impl<T> Slot<T> {
-    /// Waits until the stamp equals `stamp`, apart from VOID, and returns it.
-    #[inline]
-    fn await_stamp(&self, stamp: u64) -> u64 {
-        // MUTANT(ring.stamp.read): relaxed
-        let now = self.stamp.load(Ordering::Acquire);
-        if now & !VOID == stamp { now } else { self.keep_looking(stamp) }
-    }
-
-    #[cold]
-    fn keep_looking(&self, stamp: u64) -> u64 {
-        let mut turns = 0;
-        loop {
-            let now = self.stamp.load(Ordering::Acquire);
-            if now & !VOID == stamp {
-                return now;
-            }
-            match turns {
-                0..POLITE => spin_loop(),
-                POLITE..PATIENT => thread::yield_now(),
-                // This thread may have preempted the one that moves the value, if its priority is
-                // higher.
-                _ => thread::sleep(NAP),
-            }
-            turns = turns.saturating_add(1);
-        }
-    }
-}
-
-/// Returns the stamp of a slot that is free for the position in the word.
-fn free(word: u64) -> u64 {
-    word / ONE_POSITION * 2
-}
-
-/// Returns the stamp of a slot that holds the value of the position in the word.
-fn filled(word: u64) -> u64 {
-    free(word) + 1
-}
-
 pub(super) struct Ring<T> {
     tail: End,
     head: End,
@@ -343,64 +291,6 @@ impl<T> Ring<T> {
         Ok(())
     }
 
-    /// Moves values in from the front of the overflow, as far as there is room. Requires the
-    /// channel's lock.
-    pub(super) fn put_all(&self, values: &mut VecDeque<T>) {
-        loop {
-            let tail = load_in_total_order(&*self.tail.word);
-            let room = self.amount::<Senders>(tail, self.tail.load_other(&self.head));
-            let most = usize::try_from(room - permits(tail)).unwrap_or(0);
-            let count = most.min(values.len());
-            if count == 0 {
-                return;
-            }
-            let position = |i: usize| tail.wrapping_add(i as u64 * ONE_POSITION);
-            let (done, seen) = (Ordering::SeqCst, Ordering::Relaxed);
-            // MUTANT(ring.put_all): split
-            if self.tail.word.compare_exchange(tail, position(count), done, seen).is_ok() {
-                values.drain(..count).enumerate().for_each(|(i, v)| self.write(position(i), v));
-                return;
-            }
-        }
-    }
-
-    /// Returns how many places are filled or reserved, or a greater number.
-    pub(super) fn taken(&self) -> usize {
-        let head = load_in_total_order(&*self.head.word);
-        let tail = load_in_total_order(&*self.tail.word);
-        (distance(head, tail) + permits(tail)).min(self.capacity).unsigned_abs() as usize
-    }
-
-    /// Returns whether there is a place without a permit.
-    pub(super) fn has_room(&self) -> bool {
-        let tail = load_in_total_order(&*self.tail.word);
-        self.amount::<Senders>(tail, self.tail.load_other(&self.head)) > permits(tail)
-    }
-
-    /// Sends all senders to the lock, or no more. Requires the channel's lock.
-    pub(super) fn set_overflowed(&self, has_overflowed: bool) {
-        self.tail.set_strict(has_overflowed);
-    }
-
-    /// Announces what waits for places: receivers come for the lock when half of the ring is free,
-    /// or, if `is_urgent`, whenever they have freed one. Requires the channel's lock.
-    pub(super) fn announce_overflow(&self, is_urgent: bool) {
-        let since = self.head.word.load(Ordering::Relaxed);
-        self.tail.waiters.write(LineState::new(is_urgent, self.slots.len() / 2, since));
-    }
-
-    /// Returns whether the ring may have overflowed.
-    pub(super) fn has_overflowed(&self) -> bool {
-        self.overflows && load_in_total_order(&*self.tail.word) & STRICT != 0
-    }
-
-    /// Returns whether the ring is closed, or `None` if that is to be asked under the lock.
-    pub(super) fn knows_closed(&self) -> Option<bool> {
-        let tail = load_in_total_order(&*self.tail.word);
-        let is_closed = tail & CLOSED != 0;
-        (is_closed || !self.overflows || tail & STRICT == 0).then_some(is_closed)
-    }
-
     /// Frees the void slots at the head, as long as no permit is out: there may be no receiver left
     /// to do so.
     fn skip_void(&self) {
@@ -574,63 +464,6 @@ fn is_to_be_served(line: LineState, word: u64, most: i64, free: impl FnOnce() ->
     line.is_strict()
         || line.passed(word) >= PASSES
         || !(0..=line.called()).contains(&most) && free() > line.called()
-}
-
-/// A ring as the [`Supply`] of one side.
-pub(super) struct OfRing<'a, T, S> {
-    pub(super) ring: &'a Ring<T>,
-    /// How many values have overflowed.
-    pub(super) beyond: usize,
-    pub(super) side: PhantomData<S>,
-}
-
-impl<T, S: Side> Supply for OfRing<'_, T, S> {
-    fn free(&self) -> usize {
-        let (mine, other) = self.ring.ends::<S>();
-        let word = load_in_total_order(&*mine.word);
-        let amount = self.ring.amount::<S>(word, load_in_total_order(&*other.word));
-        (amount - permits(word)).max(0).unsigned_abs() as usize
-    }
-
-    fn set_aside(&mut self) -> bool {
-        let (mine, _) = self.ring.ends::<S>();
-        mine.claim(|word| word & CLOSED == 0 && self.ring.has::<S>(word))
-    }
-
-    fn take_back(&mut self) {
-        self.ring.ends::<S>().0.word.fetch_sub(ONE_PERMIT, Ordering::SeqCst);
-    }
-
-    fn is_over(&self) -> bool {
-        // In this order: a closed ring that is found empty stays empty.
-        self.ring.is_closed() && (S::SENDS || self.ring.len() == 0)
-    }
-
-    fn is_strict(&self) -> bool {
-        !S::SENDS && self.ring.is_closed()
-    }
-
-    fn beyond(&self) -> usize {
-        if S::SENDS { 0 } else { self.beyond }
-    }
-
-    fn grants_at_once(&self) -> bool {
-        S::SENDS || !self.ring.overflows
-    }
-
-    fn position(&self) -> u64 {
-        self.ring.ends::<S>().1.word.load(Ordering::Relaxed)
-    }
-
-    fn block_seat(&mut self) -> Option<*const WaitNode> {
-        self.ring.seat::<S>().block_seat().seated::<S>()
-    }
-
-    fn announce(&self, line: LineState) {
-        let (mine, _) = self.ring.ends::<S>();
-        mine.set_strict(line.is_strict());
-        mine.waiters.write(line);
-    }
 }
 
 impl<T> Drop for Ring<T> {

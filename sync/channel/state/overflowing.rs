@@ -1,0 +1,77 @@
+//! Moves values beyond the ring of a channel and back. [`overflow`](super::super::overflow) has the rules.
+
+use super::{Channel, State};
+use crate::scheduler::wait::waiters::Wakes;
+use crate::sync::channel::errors::{Refused, Tried};
+use crate::sync::channel::line::{Receivers, Senders};
+
+impl<T> Channel<T> {
+    /// Moves values from the overflow into the ring, as far as there is room, and serves the
+    /// receivers. Closes the ring of a closed channel whose overflow is empty.
+    pub(super) fn refill(&self, state: &mut State<T>, wakes: &mut Wakes) {
+        let Some(ring) = self.ring.as_ref().filter(|ring| ring.overflows()) else { return };
+        loop {
+            ring.put_all(&mut state.overflow.values);
+            let is_empty = state.overflow.values.is_empty();
+            if is_empty && state.overflow.is_closed {
+                ring.close();
+            }
+            self.with_side::<Senders, _>(state, |line, supply| line.serve(supply, wakes));
+            // Something may have become free before the announcement.
+            // MUTANT(overflow.look): true
+            if is_empty || !ring.has_room() {
+                break;
+            }
+        }
+        state.overflow.shrink();
+        // MUTANT(overflow.receivers): false
+        if ring.receivers_wait() {
+            self.serve_in::<Receivers>(state, wakes);
+        }
+    }
+
+    /// Moves values from the overflow into the ring for a receiver that has found none. Returns
+    /// whether the receiver is to try again.
+    pub(super) fn look_beyond(&self, state: &mut State<T>, wakes: &mut Wakes) -> bool {
+        self.refill(state, wakes);
+        let Some(ring) = &self.ring else { return false };
+        match ring.why::<Receivers>() {
+            // If senders have claimed all places, they use them or give them back at once.
+            Refused::Beyond => ring.len() == 0 && !state.overflow.values.is_empty(),
+            why => why != Refused::Later,
+        }
+    }
+
+    /// Puts a value behind those in the overflow, or into the ring after all.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn put_beyond(&self, cell: &mut Option<T>, by_permit: bool) -> Tried<()> {
+        self.locked(|state, wakes| {
+            let may_put = self.with_side::<Senders, _>(state, |line, supply| {
+                if by_permit {
+                    supply.take_back();
+                }
+                let refused = match supply.free() {
+                    _ if supply.is_over() => Refused::Closed,
+                    _ if by_permit => return Ok(()),
+                    0 => Refused::Later,
+                    _ if line.is_strict(supply) => Refused::Behind,
+                    _ => return Ok(()),
+                };
+                // The caller may have claimed a place of the ring in vain, and hidden it from
+                // others.
+                line.serve(supply, wakes);
+                Err(refused)
+            });
+            may_put?;
+            state.overflow.values.push_back(cell.take().expect("a value is put once"));
+            // Those before it are announced, and wait for room.
+            if state.overflow.values.len() == 1 || by_permit {
+                self.refill(state, wakes);
+            } else if self.receivers_wait() {
+                self.serve_in::<Receivers>(state, wakes);
+            }
+            Ok(())
+        })
+    }
+}
