@@ -241,7 +241,7 @@ impl<K: Kind> Counted<K> {
             K::answer_at(before, first).expect("the same word has just had an answer");
         if answer == CALL {
             self.called_at.call(first, called(before) > 0);
-            self.passes.reset();
+            self.passes.reset(queue.len());
         }
         Some(answer)
     }
@@ -258,7 +258,7 @@ impl<K: Kind> Counted<K> {
         let (before, word) = self
             .change(|word| Some(to(word).wrapping_sub(call)))
             .expect("the closure always returns a word");
-        self.passes.reset();
+        self.passes.reset(0);
         // MUTANT(counted.come_back): false
         if K::is_to_be_served_after_call(word) {
             self.serve_queue(false);

@@ -94,12 +94,17 @@ impl CalledAt {
 /// The number of exits since a waiter was last called that called none although one was queued, and
 /// the time of that call. Only a hint: if several exits coincide, some are not counted.
 ///
-/// The count is in the lowest bits of the word, and the tick of the call in the others. The tick
-/// wraps after half a minute.
+/// The count is in the lowest bits of the word. Then come two bits that say how many share the
+/// patience, and the tick of the call, which wraps after eight seconds.
 pub(super) struct Passes(AtomicU32);
 
 /// The bits of the count. When the count reaches twice `PASSES`, it continues at `PASSES`.
 const COUNT: u32 = 2 * PASSES - 1;
+const ONE_SHARE: u32 = COUNT + 1;
+/// The last waiter of a queue waits until all others have been called. So `n` queued waiters share
+/// the patience, rounded up to a power of two, and down to at most this one: an eighth is a tick.
+const MOST_SHARES: u32 = 3;
+const ONE_TICK: u32 = ONE_SHARE * (MOST_SHARES + 1);
 /// One in this many exits looks at the clock.
 const SELDOM: u32 = 8;
 
@@ -108,40 +113,41 @@ impl Passes {
         Passes(count)
     }
 
-    /// Returns the word of a call made now.
-    fn called_now() -> u32 {
-        (Tick::now().number() as u32).wrapping_mul(COUNT + 1)
+    /// Returns the word of a call of one of `queued` waiters at the tick with this number.
+    fn called_at(tick: u64, queued: usize) -> u32 {
+        let share = queued.max(1).ilog2().min(MOST_SHARES);
+        (tick as u32).wrapping_mul(ONE_TICK) | share * ONE_SHARE
     }
 
-    /// Returns the time between the calls that two words record.
-    fn between(earlier: u32, later: u32) -> Duration {
-        let ticks = later.wrapping_sub(earlier) / (COUNT + 1);
-        Tick::numbered(ticks.into()).since(Tick::numbered(0))
+    /// Returns whether the call that a word records has been passed for too long at a tick.
+    fn is_late(word: u32, tick: u64) -> bool {
+        let ticks = Passes::called_at(tick, 0).wrapping_sub(word & !(ONE_TICK - 1)) / ONE_TICK;
+        let share = word / ONE_SHARE % (MOST_SHARES + 1);
+        // MUTANT(passing.late): false
+        Tick::numbered(ticks.into()).since(Tick::numbered(0)) >= PATIENCE / (1 << share)
     }
 
     /// Counts one exit. Returns `true` for every 4,096th, which hands over to the first waiter of
     /// the queue. With `is_timed`, the count also rises to `HOGS` if the last call was at least
-    /// half a millisecond ago.
+    /// half a millisecond ago, or a share of that.
     pub(super) fn count(&self, is_timed: bool) -> bool {
         let before = self.0.load(Ordering::Relaxed);
-        let (called, mut count) = (before & !COUNT, (before & COUNT) + 1);
+        let (call, mut count) = (before & !COUNT, (before & COUNT) + 1);
         if count > COUNT {
             count = PASSES;
         }
-        if !cfg!(loom) && is_timed && count < HOGS && count.is_multiple_of(SELDOM) {
-            // MUTANT(passing.late): false
-            if Passes::between(called, Passes::called_now()) >= PATIENCE {
-                count = HOGS;
-            }
+        let looks = is_timed && count < HOGS && count.is_multiple_of(SELDOM);
+        if !cfg!(loom) && looks && Passes::is_late(before, Tick::now().number()) {
+            count = HOGS;
         }
-        self.0.store(called | count, Ordering::Relaxed);
+        self.0.store(call | count, Ordering::Relaxed);
         // MUTANT(passing.hands_over): false
         count.is_multiple_of(PASSES)
     }
 
-    /// Restarts the count: a waiter is called, or a called waiter has come.
-    pub(super) fn reset(&self) {
-        let word = if cfg!(loom) { 0 } else { Passes::called_now() };
+    /// Restarts the count: one of `queued` waiters is called, or a called waiter has come.
+    pub(super) fn reset(&self, queued: usize) {
+        let word = if cfg!(loom) { 0 } else { Passes::called_at(Tick::now().number(), queued) };
         self.0.store(word, Ordering::Relaxed);
     }
 
@@ -150,5 +156,22 @@ impl Passes {
     pub(super) fn are_many(&self) -> bool {
         // MUTANT(passing.many): false
         self.0.load(Ordering::Relaxed) & COUNT >= HOGS
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::Passes;
+
+    /// Half a millisecond is seven to eight ticks, and an eighth of it is one.
+    #[test]
+    fn many_queued_waiters_share_the_patience() {
+        for start in [0, 1 << 17, (1 << 17) - 1, u64::MAX >> 1] {
+            for (queued, ticks) in [(0, 8), (1, 8), (2, 4), (3, 4), (4, 2), (8, 1), (1000, 1)] {
+                let word = Passes::called_at(start, queued) + 7;
+                assert!(!Passes::is_late(word, start + ticks - 1), "{queued} queued");
+                assert!(Passes::is_late(word, start + ticks), "{queued} queued");
+            }
+        }
     }
 }

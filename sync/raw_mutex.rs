@@ -39,7 +39,8 @@
 //!   first waiter in the queue, unless that one waits for the same worker.
 //! * The worker of the called waiter may compute in a loop that does nothing but lock this mutex.
 //!   The called waiter is in no queue then, so no hand-over reaches it. The limit is 1,024 unlocks
-//!   or half a millisecond (every eighth unlock looks at the clock). After that, until the called
+//!   or half a millisecond (every eighth unlock looks at the clock), less if others are queued behind
+//!   it. After that, until the called
 //!   waiter has come, a task of its worker that locks the mutex queues up even if the mutex is
 //!   free, provided that other tasks are ready there, and a future returns `Pending` once. As a
 //!   waiter that task is in turn not passed for long; had it only yielded to the others, they could
@@ -233,7 +234,7 @@ impl RawMutex {
         }
         // No called waiter is on its way: only a holder calls, and this holder has just seen a word
         // without CALLED.
-        self.passes.reset();
+        self.passes.reset(queue.len());
         queue.first().into_iter().for_each(|waiter| self.called_at.call(waiter, false));
         let wake = queue.grant_first(CALL);
         let queued = if queue.is_empty() { 0 } else { QUEUED };
