@@ -116,7 +116,7 @@ impl Passes {
     /// Returns the word of a call of one of `queued` waiters at the tick with this number.
     fn called_at(tick: u64, queued: usize) -> u32 {
         let share = queued.max(1).ilog2().min(MOST_SHARES);
-        (tick as u32).wrapping_mul(ONE_TICK) | share * ONE_SHARE
+        (tick as u32).wrapping_mul(ONE_TICK) + share * ONE_SHARE
     }
 
     /// Returns whether the call that a word records has been passed for too long at a tick.
