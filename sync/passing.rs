@@ -94,17 +94,18 @@ impl CalledAt {
 /// The number of exits since a waiter was last called that called none although one was queued, and
 /// the time of that call. Only a hint: if several exits coincide, some are not counted.
 ///
-/// The count is in the lowest bits of the word. Then come two bits that say how many share the
-/// patience, and the tick of the call, which wraps after eight seconds.
+/// The count is in the lowest bits of the word. Then come two bits that say how often the patience
+/// is halved, and the tick of the call, which wraps after eight seconds.
 pub(super) struct Passes(AtomicU32);
 
 /// The bits of the count. When the count reaches twice `PASSES`, it continues at `PASSES`.
 const COUNT: u32 = 2 * PASSES - 1;
-const ONE_SHARE: u32 = COUNT + 1;
-/// The last waiter of a queue waits until all others have been called. So `n` queued waiters share
-/// the patience, rounded up to a power of two, and down to at most this one: an eighth is a tick.
-const MOST_SHARES: u32 = 3;
-const ONE_TICK: u32 = ONE_SHARE * (MOST_SHARES + 1);
+const ONE_HALVING: u32 = COUNT + 1;
+/// The last waiter of a queue waits until all others have been called, so the queued waiters share
+/// the patience. The word has the binary logarithm of their number, rounded down. It is three at
+/// most, because an eighth of the patience is a tick.
+const MOST_HALVINGS: u32 = 3;
+const ONE_TICK: u32 = ONE_HALVING * (MOST_HALVINGS + 1);
 /// One in this many exits looks at the clock.
 const SELDOM: u32 = 8;
 
@@ -115,16 +116,16 @@ impl Passes {
 
     /// Returns the word of a call of one of `queued` waiters at the tick with this number.
     fn called_at(tick: u64, queued: usize) -> u32 {
-        let share = queued.max(1).ilog2().min(MOST_SHARES);
-        (tick as u32).wrapping_mul(ONE_TICK) + share * ONE_SHARE
+        let halvings = queued.max(1).ilog2().min(MOST_HALVINGS);
+        (tick as u32).wrapping_mul(ONE_TICK) + halvings * ONE_HALVING
     }
 
     /// Returns whether the call that a word records has been passed for too long at a tick.
     fn is_late(word: u32, tick: u64) -> bool {
         let ticks = Passes::called_at(tick, 0).wrapping_sub(word & !(ONE_TICK - 1)) / ONE_TICK;
-        let share = word / ONE_SHARE % (MOST_SHARES + 1);
+        let halvings = word / ONE_HALVING % (MOST_HALVINGS + 1);
         // MUTANT(passing.late): false
-        Tick::numbered(ticks.into()).since(Tick::numbered(0)) >= PATIENCE / (1 << share)
+        Tick::numbered(ticks.into()).since(Tick::numbered(0)) >= PATIENCE / (1 << halvings)
     }
 
     /// Counts one exit. Returns `true` for every 4,096th, which hands over to the first waiter of

@@ -39,12 +39,12 @@
 //!   first waiter in the queue, unless that one waits for the same worker.
 //! * The worker of the called waiter may compute in a loop that does nothing but lock this mutex.
 //!   The called waiter is in no queue then, so no hand-over reaches it. The limit is 1,024 unlocks
-//!   or half a millisecond (every eighth unlock looks at the clock), less if others are queued behind
-//!   it. After that, until the called
-//!   waiter has come, a task of its worker that locks the mutex queues up even if the mutex is
-//!   free, provided that other tasks are ready there, and a future returns `Pending` once. As a
-//!   waiter that task is in turn not passed for long; had it only yielded to the others, they could
-//!   have kept the worker for ever.
+//!   or half a millisecond (every eighth unlock looks at the clock). If more waiters are queued
+//!   behind the called one, they share this time. After that, until the called waiter has come, a
+//!   task of its worker that locks the mutex queues up even if the mutex is free, provided that
+//!   other tasks are ready there, and a future returns `Pending` once. As a waiter that task is in
+//!   turn not passed for long; had it only yielded to the others, they could have kept the worker
+//!   for ever.
 //!
 //! A *fair* mutex hands over at every unlock, in order of arrival.
 //!
@@ -52,8 +52,9 @@
 //!
 //! A compare-and-swap that fails has taken the word's cache line from the holder, who then waits
 //! for it. A look before it costs a quarter of lock and unlock, because no load may pass the locked
-//! instruction before it. So a worker whose last attempt has failed is *wary*: it looks first, until
-//! 255 attempts in a row have succeeded. Then it trusts again that mutexes are free.
+//! instruction before it. So a worker whose last attempt has failed is *wary*: it looks first,
+//! until 255 attempts in a row have succeeded. Then it begins with the compare-and-swap again. A
+//! plain thread always does.
 //!
 //! # No wake-up is lost
 //!

@@ -23,10 +23,10 @@
 //!   that calls no waiter makes the first waiter of the queue overdue, unless that one has the same
 //!   worker as the called ones.
 //! * The worker of a called waiter may compute in a loop that takes permits and gives them back.
-//!   After 1,024 such releases or half a millisecond (less if others are queued, too) a task of that
-//!   worker queues up even if a permit is free, provided that the called waiters need all free
-//!   permits and other tasks are ready there. A future returns `Pending` once. If the called waiters belong to several workers, or may run anywhere,
-//!   this applies to all workers.
+//!   After 1,024 such releases or half a millisecond, which the queued waiters share, a task of
+//!   that worker queues up even if a permit is free, provided that the called waiters need all free
+//!   permits and other tasks are ready there. A future returns `Pending` once. If the called
+//!   waiters belong to several workers, or may run anywhere, this applies to all workers.
 //!
 //! # No permit lies idle
 //!

@@ -3,14 +3,14 @@
 //!
 //! A sender that finds the ring full puts its value here, under the channel's lock. While there are
 //! values here, the tail of the ring is STRICT: all senders come here, so that no value passes
-//! another one of the same sender. Whoever has the lock moves values on into the ring, in their
+//! an earlier value of its sender. The holder of the lock moves values on into the ring, in their
 //! order, as far as there is room ([`Channel::refill`](super::state::Channel::refill)).
 //!
 //! No value is forgotten here: values that wait for a place are announced like senders that wait
-//! for one, in the notice of the tail, and whoever announces them looks for room afterwards. A
-//! receiver that frees a place reads the notice afterwards, and comes for the lock once half of the
-//! ring is free, so that one lock moves many values. So does a receiver that finds the ring empty
-//! and STRICT.
+//! for one, in the notice of the tail, and the caller that announces them looks for room
+//! afterwards. A receiver that frees a place reads the notice afterwards, and comes for the lock
+//! once half of the ring is free, so that one lock moves many values. So does a receiver that finds
+//! the ring empty and STRICT.
 //!
 //! A permit of a sender is a place of the whole channel. While one is out, the tail is STRICT too,
 //! so that nobody takes the place without the lock. A receiver in line is called rather than

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A channel whose ring has one place, and overflows.
+/// Makes a channel whose ring has one place and overflows.
 fn overflowing(capacity: usize) -> Channel<usize> {
     let mut channel = Channel::new(capacity);
     channel.ring = Ring::new(usize::MAX);

@@ -1,4 +1,5 @@
-//! Moves values beyond the ring of a channel and back. [`overflow`](super::super::overflow) has the rules.
+//! Moves values beyond the ring of a channel and back. [`overflow`](super::super::overflow) has the
+//! rules.
 
 use super::{Channel, State};
 use crate::scheduler::wait::waiters::Wakes;
