@@ -114,7 +114,7 @@ impl<T> Ring<T> {
             return Some(Ring::starting_at(0, capacity, slots));
         }
         let most = (SMALL_BYTES / size_of::<Slot<T>>()).clamp(FEWEST, MOST);
-        let slots = 1 << most.ilog2();
+        let slots = slots.min(1 << most.ilog2());
         let mut ring = Ring::starting_at(0, capacity.min(slots), slots);
         ring.overflows = capacity > slots;
         Some(ring)
@@ -508,6 +508,8 @@ mod tests {
             assert!(Ring::<u64>::new(capacity).unwrap().overflows(), "{capacity}");
         }
         assert!(Ring::<[u8; 4096]>::new(1024).unwrap().overflows());
+        let large = Ring::<[u8; 300 << 10]>::new(3).unwrap();
+        assert_eq!((large.overflows(), large.slots.len()), (false, 4), "as many as are needed");
         assert!(Ring::<u64>::new(0).is_none());
     }
 }
