@@ -282,6 +282,11 @@ impl Line {
         let answer = match served {
             true => PERMIT,
             false if supply.is_over() => CLOSED,
+            // MUTANT(line.enter.beyond): false
+            false if may_take && !is_strict && supply.beyond() > self.called => {
+                self.called += 1;
+                CALL
+            }
             false => return None,
         };
         self.announce(supply);

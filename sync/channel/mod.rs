@@ -393,8 +393,10 @@ end!(Receiver, receivers, Receivers, close_and_empty);
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::line::{PASSES, Receivers};
-    use super::{bounded, unbounded};
+    use super::errors::Refused;
+    use super::line::{PASSES, Receivers, Senders};
+    use super::state::Channel;
+    use super::{Sender, TryRecvError, bounded, unbounded};
     use crate::{Runtime, cancel_handle, spawn};
     use std::pin::pin;
     use std::sync::Arc;
@@ -430,26 +432,80 @@ mod tests {
     }
 
     /// Receivers have claimed all values of the ring, and not taken them yet.
+    /// Promises all values of the ring, and puts others beyond it. Returns how many are promised.
+    fn promise_all(to: &Sender<usize>, mut send: impl FnMut()) -> usize {
+        let ring = to.channel.ring.as_ref().expect("a channel with room has a ring");
+        let mut claimed = 0;
+        while to.len() == ring.len() {
+            send();
+            claimed += usize::from(ring.claim::<Receivers>());
+        }
+        assert_eq!(ring.len(), claimed, "not all values of the ring are claimed");
+        claimed
+    }
+
+    /// Takes a promised value.
+    fn take_promised(channel: &Channel<usize>) -> Option<usize> {
+        let mut value = None;
+        assert_eq!(channel.by_permit::<Receivers>(&mut value), Ok(()));
+        value
+    }
+
     #[test]
-    fn a_future_waits_for_a_value_beyond_the_ring() {
+    fn promises_keep_nobody_from_the_values_beyond_the_ring() {
         let (to, from) = unbounded();
         let mut cx = Context::from_waker(Waker::noop());
         let mut waits = pin!(from.recv_async());
         assert!(waits.as_mut().poll(&mut cx).is_pending());
+        let mut numbers = 0..;
+        let mut send = || to.send(numbers.next().expect("numbers do not end")).unwrap();
+        let claimed = promise_all(&to, &mut send); // The first value calls the future.
+        send();
+        send();
+        assert_eq!(waits.as_mut().poll(&mut cx), Poll::Ready(Ok(0)));
+        assert_eq!(from.try_recv(), Ok(1));
+        assert_eq!(from.recv(), Ok(2));
+        assert_eq!(from.try_recv(), Err(TryRecvError::Empty), "the rest is promised");
+        let mut waits = pin!(from.recv_async());
+        assert!(waits.as_mut().poll(&mut cx).is_pending());
+        send();
+        assert_eq!(waits.as_mut().poll(&mut cx), Poll::Ready(Ok(3)));
+        to.close();
+        assert_eq!(from.try_recv(), Err(TryRecvError::Empty), "the end comes after the values");
+        (4..4 + claimed).for_each(|i| assert_eq!(take_promised(&to.channel), Some(i)));
+        assert_eq!(from.try_recv(), Err(TryRecvError::Closed));
+    }
+
+    #[test]
+    fn a_receiver_that_may_not_be_passed_is_next_beyond_the_ring() {
+        let (to, from) = unbounded();
+        let _shared = from.clone();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut waits = [Box::pin(from.recv_async()), Box::pin(from.recv_async())];
+        let send = || to.send(0).unwrap();
+        // The first is called, and does not come. The second does not find more than one value.
+        assert!(waits[0].as_mut().poll(&mut cx).is_pending());
+        let claimed = promise_all(&to, send);
+        assert!(waits[1].as_mut().poll(&mut cx).is_pending());
+        let passes = (0..2 * PASSES).take_while(|_| from.try_recv().is_ok()).map(|_| send());
+        assert!((1..2 * PASSES).contains(&(passes.count() as i64)), "nobody may pass for ever");
+        take_promised(&to.channel);
+        assert_eq!(waits[1].as_mut().poll(&mut cx), Poll::Ready(Ok(0)), "the first freed place");
+        (1..claimed).for_each(|_| assert_eq!(take_promised(&to.channel), Some(0)));
+    }
+
+    #[test]
+    fn a_try_finds_the_end_behind_a_void_slot() {
+        let (to, from) = bounded(2);
         let ring = to.channel.ring.as_ref().expect("a channel with room has a ring");
-        let mut claimed = 0;
-        while to.len() == ring.len() {
-            to.send(claimed).unwrap(); // The first calls the future.
-            claimed += usize::from(ring.claim::<Receivers>());
-        }
-        assert!(ring.len() == claimed, "not all values of the ring are claimed");
-        assert!(waits.as_mut().poll(&mut cx).is_pending(), "the channel is not closed");
-        for i in 0..claimed {
-            let mut value = None;
-            assert_eq!(to.channel.by_permit::<Receivers>(&mut value), Ok(()));
-            assert_eq!(value, Some(i));
-        }
-        assert_eq!(waits.as_mut().poll(&mut cx), Poll::Ready(Ok(claimed)));
+        to.send(0).unwrap();
+        assert!(ring.claim::<Receivers>() && ring.claim::<Senders>());
+        to.close();
+        // A sender comes too late. The promise keeps it from freeing its slot.
+        assert_eq!(to.channel.by_permit::<Senders>(&mut Some(1)), Err(Refused::Closed));
+        to.channel.take_back::<Receivers>();
+        assert_eq!(from.try_recv(), Ok(0));
+        assert_eq!(from.try_recv(), Err(TryRecvError::Closed));
     }
 
     #[test]

@@ -78,13 +78,15 @@ fn loom_two_senders_overflow_at_once() {
 /// nothing only if there is nothing.
 #[test]
 fn loom_a_try_looks_beyond_the_ring() {
-    explore_with(2, (shared as Make, usize::MAX), |channel, [task]| {
-        (0..2).for_each(|i| assert!(channel.try_move::<Senders>(&mut Some(i)).is_ok()));
-        let receives = spawn(move || receive(task, channel));
-        let mut tried = None;
-        assert!(channel.move_now::<Receivers>(&mut tried).is_ok(), "there is one for each");
-        assert_eq!(receives.join().unwrap().unwrap() + tried.unwrap(), 1);
-    });
+    for make in [shared, contended] {
+        explore_with(2, (make, usize::MAX), |channel, [task]| {
+            (0..2).for_each(|i| assert!(channel.try_move::<Senders>(&mut Some(i)).is_ok()));
+            let receives = spawn(move || receive(task, channel));
+            let mut tried = None;
+            assert!(channel.move_now::<Receivers>(&mut tried).is_ok(), "there is one for each");
+            assert_eq!(receives.join().unwrap().unwrap() + tried.unwrap(), 1);
+        });
+    }
 }
 
 /// The last receiver is dropped and empties the channel while a sender is about to overflow it.

@@ -1,32 +1,53 @@
 //! What a ring that [overflows](super::super::overflow) does for its channel.
 
 use super::Ring;
+use super::slot::look_until;
 use crate::shim::atomic::Ordering;
 use crate::shim::load_in_total_order;
+use crate::sync::channel::errors::{Refused, Tried};
 use crate::sync::channel::line::Senders;
 use crate::sync::channel::word::{CLOSED, LineState, ONE_POSITION, STRICT, distance, permits};
 use std::collections::VecDeque;
 
 impl<T> Ring<T> {
-    /// Moves values in from the front of the overflow, as far as there is room. Requires the
-    /// channel's lock.
-    pub(in crate::sync::channel) fn put_all(&self, values: &mut VecDeque<T>) {
+    /// Moves values in from the front of the overflow, as far as there is room. Returns
+    /// how many. Requires the channel's lock.
+    pub(in crate::sync::channel) fn put_all(&self, values: &mut VecDeque<T>) -> usize {
         loop {
             let tail = load_in_total_order(&*self.tail.word);
             let room = self.amount::<Senders>(tail, self.tail.load_other(&self.head));
             let most = usize::try_from(room - permits(tail)).unwrap_or(0);
             let count = most.min(values.len());
             if count == 0 {
-                return;
+                return 0;
             }
             let position = |i: usize| tail.wrapping_add(i as u64 * ONE_POSITION);
             let (done, seen) = (Ordering::SeqCst, Ordering::Relaxed);
             // MUTANT(ring.put_all): split
             if self.tail.word.compare_exchange(tail, position(count), done, seen).is_ok() {
                 values.drain(..count).enumerate().for_each(|(i, v)| self.write(position(i), v));
-                return;
+                return count;
             }
         }
+    }
+
+    /// Takes the first value although all are promised, and puts in the first of `values`, which is
+    /// not empty. The owners of the permits get those behind the first. Fails if the first waiter
+    /// may not be passed. `Missed` if another caller interfered. Requires the channel's lock.
+    pub(in crate::sync::channel) fn exchange(&self, values: &mut VecDeque<T>) -> Tried<T> {
+        let head = load_in_total_order(&*self.head.word);
+        if head & STRICT != 0 {
+            return Err(Refused::Behind);
+        }
+        let has = distance(head, load_in_total_order(&*self.tail.word)) > 0;
+        if !has || !self.pass(head) {
+            return Err(Refused::Missed);
+        }
+        let value = self.read(head)?;
+        // A refused claim of a sender may hide the place for a moment. The owner of a permit that
+        // comes meanwhile waits for the stamp.
+        look_until(|| (self.put_all(values) > 0).then_some(()));
+        Ok(value)
     }
 
     /// Returns how many places are filled or reserved, or a greater number.

@@ -6,9 +6,9 @@ use crate::shim::{Cell, spin_loop, thread};
 use crate::sync::channel::word::ONE_POSITION;
 use std::mem::MaybeUninit;
 
-/// Looks at a stamp before the thread yields between two looks.
+/// Looks before the thread yields between two looks.
 const POLITE: u32 = 64;
-/// Looks at a stamp before the thread sleeps between two looks, and the length of that sleep.
+/// Looks before the thread sleeps between two looks, and the length of that sleep.
 const PATIENT: u32 = 1_000;
 const NAP: Duration = Duration::from_micros(50);
 
@@ -32,21 +32,27 @@ impl<T> Slot<T> {
 
     #[cold]
     fn keep_looking(&self, stamp: u64) -> u64 {
-        let mut turns = 0;
-        loop {
+        look_until(|| {
             let now = self.stamp.load(Ordering::Acquire);
-            if now & !VOID == stamp {
-                return now;
-            }
-            match turns {
-                0..POLITE => spin_loop(),
-                POLITE..PATIENT => thread::yield_now(),
-                // This thread may have preempted the one that moves the value, if its priority is
-                // higher.
-                _ => thread::sleep(NAP),
-            }
-            turns = turns.saturating_add(1);
+            (now & !VOID == stamp).then_some(now)
+        })
+    }
+}
+
+/// Calls `look` until it returns something. Another thread is about to see to that.
+pub(super) fn look_until<R>(mut look: impl FnMut() -> Option<R>) -> R {
+    let mut turns = 0;
+    loop {
+        if let Some(seen) = look() {
+            return seen;
         }
+        match turns {
+            0..POLITE => spin_loop(),
+            POLITE..PATIENT => thread::yield_now(),
+            // This thread may have preempted the other one, if its priority is higher.
+            _ => thread::sleep(NAP),
+        }
+        turns = turns.saturating_add(1);
     }
 }
 

@@ -278,13 +278,24 @@ impl<T> Channel<T> {
     pub(super) fn try_move<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
         loop {
             let tried = self.try_once::<S>(cell);
-            let (Err(Refused::Later | Refused::Beyond), Some(ring)) = (&tried, &self.ring) else {
+            let Some(ring) = &self.ring else { return tried };
+            // `Missed`: there was a void slot.
+            // MUTANT(channel.void): with matches!(tried, Err(Refused::Later | Refused::Beyond))
+            let asks = !matches!(tried, Ok(()) | Err(Refused::Behind | Refused::Closed));
+            if !asks {
                 return tried;
-            };
+            }
             match ring.why::<S>() {
                 Refused::Missed => {}
-                // Another receiver is about to move values into the ring, or has just done so.
-                Refused::Beyond if self.locked(|state, wakes| self.look_beyond(state, wakes)) => {}
+                Refused::Beyond => match self.locked(|state, wakes| self.take_beyond(state, wakes))
+                {
+                    Ok(value) => {
+                        *cell = Some(value);
+                        return Ok(());
+                    }
+                    Err(Refused::Missed) => {}
+                    Err(why) => return Err(why),
+                },
                 why => return Err(why),
             }
         }
@@ -302,15 +313,20 @@ impl<T> Channel<T> {
 
     /// Moves a value for a caller that does not wait. If the line is strict, the caller gets a
     /// place or a value that the waiters do not need. If there is none, `Later`, `Behind`
-    /// or `Missed`.
+    /// or `Beyond`.
     pub(super) fn move_now<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
-        match self.try_move::<S>(cell) {
-            Err(Refused::Behind)
-                if self.with_line::<S, _>(|line, supply, wakes| line.ask(supply, wakes)) =>
-            {
-                self.by_permit::<S>(cell)
+        loop {
+            let tried = match self.try_move::<S>(cell) {
+                Err(Refused::Behind)
+                    if self.with_line::<S, _>(|line, supply, wakes| line.ask(supply, wakes)) =>
+                {
+                    self.by_permit::<S>(cell)
+                }
+                tried => tried,
+            };
+            if tried != Err(Refused::Missed) {
+                return tried;
             }
-            tried => tried,
         }
     }
 
@@ -331,6 +347,12 @@ impl<T> Channel<T> {
         // MUTANT(ring.by_permit.look): false
         if ring.calls::<S::Other>() {
             self.serve_ring::<S::Other>(ring);
+        }
+        // The first receiver may not be passed, so nobody else frees places for the values beyond
+        // the ring.
+        // MUTANT(overflow.by_permit): false
+        if !S::SENDS && ring.seat::<Receivers>().read().is_strict() && ring.has_overflowed() {
+            self.serve::<Senders>();
         }
         // If a closed channel is empty now, its waiting receivers are told of the end. A late put
         // leaves a void slot, which counts as a value until it is skipped; a receiver may have

@@ -11,8 +11,9 @@ impl<T> Channel<T> {
     /// receivers. Closes the ring of a closed channel whose overflow is empty.
     pub(super) fn refill(&self, state: &mut State<T>, wakes: &mut Wakes) {
         let Some(ring) = self.ring.as_ref().filter(|ring| ring.overflows()) else { return };
+        let mut moved = 0;
         loop {
-            ring.put_all(&mut state.overflow.values);
+            moved += ring.put_all(&mut state.overflow.values);
             let is_empty = state.overflow.values.is_empty();
             if is_empty && state.overflow.is_closed {
                 ring.close();
@@ -26,21 +27,23 @@ impl<T> Channel<T> {
         }
         state.overflow.shrink();
         // MUTANT(overflow.receivers): false
-        if ring.receivers_wait() {
+        if (moved > 0 || ring.is_closed()) && ring.receivers_wait() {
             self.serve_in::<Receivers>(state, wakes);
         }
     }
 
-    /// Moves values from the overflow into the ring for a receiver that has found none. Returns
-    /// whether the receiver is to try again.
-    pub(super) fn look_beyond(&self, state: &mut State<T>, wakes: &mut Wakes) -> bool {
+    /// Takes a value for a receiver that has found all values of the ring promised, and others
+    /// beyond it. `Missed` if the receiver is to try again.
+    pub(super) fn take_beyond(&self, state: &mut State<T>, wakes: &mut Wakes) -> Tried<T> {
         self.refill(state, wakes);
-        let Some(ring) = &self.ring else { return false };
+        let Some(ring) = &self.ring else { return Err(Refused::Later) };
         match ring.why::<Receivers>() {
-            // If senders have claimed all places, they use them or give them back at once.
-            Refused::Beyond => ring.len() == 0 && !state.overflow.values.is_empty(),
-            why => why != Refused::Later,
+            Refused::Beyond if !state.overflow.values.is_empty() => {}
+            why => return Err(why),
         }
+        let value = ring.exchange(&mut state.overflow.values)?;
+        self.refill(state, wakes);
+        Ok(value)
     }
 
     /// Puts a value behind those in the overflow, or into the ring after all.
@@ -67,9 +70,12 @@ impl<T> Channel<T> {
             may_put?;
             state.overflow.values.push_back(cell.take().expect("a value is put once"));
             // Those before it are announced, and wait for room.
-            if state.overflow.values.len() == 1 || by_permit {
+            let waits = self.receivers_wait();
+            // MUTANT(overflow.put.waits): false
+            if state.overflow.values.len() == 1 || by_permit || waits {
                 self.refill(state, wakes);
-            } else if self.receivers_wait() {
+            }
+            if waits {
                 self.serve_in::<Receivers>(state, wakes);
             }
             Ok(())
