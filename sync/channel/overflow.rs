@@ -16,6 +16,13 @@
 //! so that nobody takes the place without the lock. A receiver in line is called rather than
 //! granted a permit, and counts the values here: a permit that is used late would hide them.
 //!
+//! Permits of receivers there are nevertheless: of callers that claim one, and of a receiver that
+//! may not be passed. If they stand for all values of the ring, a receiver that finds none takes
+//! the first value all the same, and the first value here takes a place in the ring under the same
+//! lock ([`Ring::exchange`]). So the owners of the permits still get one each, in order. Only a
+//! receiver that may not be passed keeps others from that: it gets the next value that a permit
+//! lets into the ring.
+//!
 //! The end: CLOSED is set in the ring when no value is left here. Until then, the senders find the
 //! end here.
 

@@ -11,7 +11,8 @@
 //! than the capacity less the reserved places, and never smaller than the number of promised
 //! values: a caller that moves a word has seen room, or a value, beside that very word, and the
 //! other word can only move in its favour. So an earlier view of the other word suffices if it
-//! shows room.
+//! shows room. (A ring that [overflows](super::overflow) may lack one promised value while the lock
+//! is held.)
 //!
 //! # Contention
 //!
