@@ -470,9 +470,11 @@ mod tests {
         assert!(waits.as_mut().poll(&mut cx).is_pending());
         send();
         assert_eq!(waits.as_mut().poll(&mut cx), Poll::Ready(Ok(3)));
+        send();
+        assert_eq!(pin!(from.recv_async()).poll(&mut cx), Poll::Ready(Ok(4)), "at the first poll");
         to.close();
         assert_eq!(from.try_recv(), Err(TryRecvError::Empty), "the end comes after the values");
-        (4..4 + claimed).for_each(|i| assert_eq!(take_promised(&to.channel), Some(i)));
+        (5..5 + claimed).for_each(|i| assert_eq!(take_promised(&to.channel), Some(i)));
         assert_eq!(from.try_recv(), Err(TryRecvError::Closed));
     }
 

@@ -74,9 +74,8 @@ impl<T> Supply for OfOverflow<'_, T> {
     }
 
     fn set_aside(&mut self) -> bool {
-        // First: otherwise a sender without the lock might take the place that is reserved here.
-        // The announcement ends it.
-        // MUTANT(overflow.reserve): skip
+        // First, so that no sender without the lock takes the place that is reserved here. (As yet
+        // it could not: the ring is smaller than the channel.) The announcement ends it.
         self.0.set_overflowed(true);
         let may = !self.is_over() && self.free() > 0;
         self.1.reserved += usize::from(may);
