@@ -507,6 +507,7 @@ mod tests {
         assert_eq!(to.channel.by_permit::<Senders>(&mut Some(1)), Err(Refused::Closed));
         to.channel.take_back::<Receivers>();
         assert_eq!(from.try_recv(), Ok(0));
+        ring.contend();
         assert_eq!(from.try_recv(), Err(TryRecvError::Closed));
     }
 
