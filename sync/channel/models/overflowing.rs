@@ -89,6 +89,17 @@ fn loom_a_try_looks_beyond_the_ring() {
     }
 }
 
+/// A sender claims a place in vain while a receiver moves a value into the ring.
+#[test]
+fn loom_a_claim_and_a_value_from_beyond_the_ring_come_at_once() {
+    explore_with(2, (contended as Make, usize::MAX), |channel, [task]| {
+        let send = move |i| assert!(channel.try_move::<Senders>(&mut Some(i)).is_ok());
+        (0..2).for_each(send);
+        beside(move || send(2), || assert_eq!(take(channel), Ok(0)));
+        assert_eq!([(); 2].map(|()| receive(task, channel)), [Some(1), Some(2)]);
+    });
+}
+
 /// The last receiver is dropped and empties the channel while a sender is about to overflow it.
 #[test]
 fn loom_the_last_receiver_empties_what_has_overflowed() {
