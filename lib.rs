@@ -28,7 +28,9 @@
 //! * **Compute on all workers:** [`join()`]; parallel loops: [`par`].
 //! * **Pass items through stages:** [`pipeline()`] with [`parallel`](Pipeline::parallel),
 //!   [`serial`](Pipeline::serial) and [`ordered`](Pipeline::ordered) stages.
-//! * **Wait:** [`Task::join`], [`park`] and [`Unparker`], [`sleep()`], [`interval()`],
+//! * **Start several, and end with the first failure:** [`try_scope`]; [`all_fail_fast`]; a
+//!   [`TaskGroup`] that fails fast.
+//! * **Wait:** [`Task::join`], [`Task::value`], [`park`] and [`Unparker`], [`sleep()`], [`interval()`],
 //!   [`yield_now`], [`yield_to`], [`checkpoint`].
 //! * **Synchronise tasks, threads and futures:** [`sync`], with [`Mutex`](sync::Mutex),
 //!   [`RwLock`](sync::RwLock), [`Condvar`](sync::Condvar), [`Semaphore`](sync::Semaphore),
@@ -45,8 +47,8 @@
 //! * **Pass values down to child tasks:** [`TaskLocal`].
 //! * **Switch by hand, without workers:** [`coroutine::Coroutine`].
 //! * **Cancel:** [`Task::cancel`]; [`CancelHandle`], which can be [waited
-//!   for](CancelHandle::cancelled_async); [`timeout`], [`deadline`], [`on_cancel`];
-//!   [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`shield`], [`Cancelled::unwind`].
+//!   for](CancelHandle::cancelled_async); [`timeout`], [`try_timeout`], [`deadline`];
+//!   [`on_cancel`]; [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`shield`], [`Cancelled::unwind`].
 //! * **Stop gracefully, and finish work in progress:** [`shutdown`], with
 //!   [`Swansong`](shutdown::Swansong), [`Guard`](shutdown::Guard),
 //!   [`Interrupt`](shutdown::Interrupt); with features, also around streams, readers and writers.

@@ -51,6 +51,7 @@ macro_rules! debug {
 macro_rules! error {
     (impl $(<$($T:ident),+>)? $Type:ident $(<$($arg:tt),+>)?:
         |$this:tt, $f:ident| $display:expr
+        $(, source: $self:ident.$source:ident())?
     ) => {
         impl $(<$($T),+>)? std::fmt::Display for $Type $(<$($arg),+>)? {
             fn fmt(&self, $f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -59,7 +60,14 @@ macro_rules! error {
             }
         }
 
-        impl $(<$($T),+>)? std::error::Error for $Type $(<$($arg),+>)? {}
+        impl $(<$($T),+>)? std::error::Error for $Type $(<$($arg),+>)? {
+            $(
+                fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                    let $self = self;
+                    $self.$source().map(|source| source as _)
+                }
+            )?
+        }
     };
     // An error that holds a value of the user's, of which it shows nothing.
     (impl<$T:ident> $Type:ident(..): $text:literal) => {

@@ -374,5 +374,21 @@ error! {
         CallError::Ended => f.write_str("the actor has ended without an answer"),
         CallError::Cancelled(cancelled) => cancelled.fmt(f),
         CallError::OwnCall => f.write_str("an actor cannot wait for its own answer"),
+    }, source: this.cancelled()
+}
+
+impl CallError {
+    /// Returns why the calling task was cancelled, if it was. Does not suspend.
+    pub fn cancelled(&self) -> Option<&Cancelled> {
+        match self {
+            CallError::Cancelled(cancelled) => Some(cancelled),
+            CallError::Ended | CallError::OwnCall => None,
+        }
+    }
+}
+
+impl From<Cancelled> for CallError {
+    fn from(cancelled: Cancelled) -> CallError {
+        CallError::Cancelled(cancelled)
     }
 }

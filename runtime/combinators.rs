@@ -1,6 +1,6 @@
 //! Running several tasks at once: until all have ended, until one fails, or until one succeeds.
 
-use crate::runtime::errors::JoinError;
+use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::scope::{Scope, scope};
 use crate::runtime::scoped_task::ScopedTask;
 use crate::shim::atomic::{AtomicUsize, Ordering};
@@ -29,6 +29,27 @@ impl<E> TaskError<E> {
             TaskError::Failed(error) => Ok(error),
             join => Err(join),
         }
+    }
+
+    /// Returns why the task, or the caller, was cancelled, if one of them was. The error that the
+    /// closure returned may say so too; this does not look into it. Does not suspend.
+    pub fn cancelled(&self) -> Option<&Cancelled> {
+        match self {
+            TaskError::Failed(_) => None,
+            TaskError::Join(error) => error.cancelled(),
+        }
+    }
+}
+
+impl<E> From<Cancelled> for TaskError<E> {
+    fn from(cancelled: Cancelled) -> TaskError<E> {
+        TaskError::Join(cancelled.into())
+    }
+}
+
+impl<E> From<JoinError> for TaskError<E> {
+    fn from(error: JoinError) -> TaskError<E> {
+        TaskError::Join(error)
     }
 }
 

@@ -196,6 +196,9 @@ pub enum JoinError {
     /// on another runtime ([`ChildOn`](crate::ChildOn)), which ended before
     /// the task started.
     Abandoned,
+    /// The time limit of [`Task::join_timeout`](crate::Task::join_timeout) has passed. The task
+    /// lives on.
+    TimedOut,
 }
 
 impl JoinError {
@@ -237,6 +240,20 @@ impl JoinError {
             _ => None,
         }
     }
+
+    /// Returns why there is no value, for a caller that only passes a cancel on. A panic of the
+    /// task goes on. What says that the program is wrong, or out of memory, panics.
+    #[track_caller]
+    pub(crate) fn into_cancelled(self) -> Cancelled {
+        match self {
+            JoinError::NotStarted(c) | JoinError::Unwound(c) | JoinError::Cancelled(c) => c,
+            JoinError::Abandoned => Cancelled(Cause::new(Reason::Abandoned, None)),
+            JoinError::Panicked(payload) => resume_unwind(payload.into_inner()),
+            other @ (JoinError::OwnEnd | JoinError::NoStack(_) | JoinError::TimedOut) => {
+                panic!("cygnet: {other}")
+            }
+        }
+    }
 }
 
 impl From<Failure> for JoinError {
@@ -271,6 +288,7 @@ impl fmt::Debug for JoinError {
             JoinError::OwnEnd => f.write_str("OwnEnd"),
             JoinError::NoStack(e) => f.debug_tuple("NoStack").field(e).finish(),
             JoinError::Abandoned => f.write_str("Abandoned"),
+            JoinError::TimedOut => f.write_str("TimedOut"),
         }
     }
 }
@@ -286,7 +304,8 @@ error! {
         JoinError::Abandoned => f.write_str(
             "the task got no value: its promise was dropped, or its runtime has ended",
         ),
-    }
+        JoinError::TimedOut => f.write_str("the task had not ended when the time was up"),
+    }, source: this.cancelled()
 }
 
 /// The runtime has ended, or is ending, and takes no more tasks. Holds the closure that was not

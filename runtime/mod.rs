@@ -3,8 +3,9 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `builder`, `handle`, `drop` | runtimes: built, referred to, ended |
-//! | `spawn`, `task_builder`, `task`, `scoped_task` | starting a task; the handles of tasks |
-//! | `scope`, `group`, `lease` | the nodes that tasks belong to |
+//! | `spawn`, `task_builder` | starting a task |
+//! | `task`, `scoped_task`, `claim` | the handles of tasks, and their claim to the outcome |
+//! | `scope`, `try_scope`, `group`, `lease` | the nodes that tasks belong to |
 //! | `promise`, `remote_child` | children without a closure, or elsewhere |
 //! | `fork`, `combinators` | two closures in parallel; several tasks at once |
 //! | `cancel`, `cancelled`, `hook` | cancelling, and being told of it |
@@ -20,6 +21,7 @@ mod blocking;
 mod builder;
 mod cancel;
 mod cancelled;
+mod claim;
 mod combinators;
 mod drop;
 mod errors;
@@ -43,6 +45,7 @@ mod task;
 pub(crate) mod task_builder;
 mod time;
 mod time_async;
+mod try_scope;
 
 pub use blocking::{blocking, spawn_blocking};
 pub use builder::{Builder, PanicReport, Runtime};
@@ -70,10 +73,11 @@ pub use scoped_task::ScopedTask;
 pub use spawn::{LocalTask, spawn, spawn_local, spawn_now, spawn_unscoped};
 pub use task::{Task, TaskId};
 pub use task_builder::{TaskBuilder, TaskPlace, ThisWorker, task};
-pub use time::{Late, deadline, shield, sleep, sleep_until, timeout};
+pub use time::{Late, deadline, shield, sleep, sleep_until, timeout, try_timeout};
 pub use time_async::{
     RuntimeEnded, Sleep, Timeout, TimeoutError, sleep_async, sleep_until_async, timeout_async,
 };
+pub use try_scope::{TryScope, TryTask, try_scope};
 
 pub use crate::scheduler::blocking::BlockingMetrics;
 pub use crate::scheduler::wait::no_suspend::no_suspend;

@@ -39,6 +39,11 @@ debug! { impl Scope<'_, '_> { .. } }
 ///
 /// Tasks spawned with [`spawn`](crate::spawn()) inside `f` belong to the scope too.
 ///
+/// A panic of `f` cancels nothing, nor does the drop of a task's handle: as with
+/// `std::thread::scope`, the tasks run to their end, and then the panic goes on. (Outside a scope,
+/// dropping a [`Task`](crate::Task) cancels it, because nothing else would wait for it.) In a
+/// [`try_scope`](crate::try_scope) the first failure cancels the rest.
+///
 /// Suspends at its end, as a structured wait, if tasks are left. Tasks that still lie on top of
 /// this worker's queue are called at once. Costs a node on the caller's frame: no allocation, and
 /// no lock unless a task panics.
@@ -167,7 +172,7 @@ where
     let restricts = wait == Wait::DescendantsOnly;
     let frame = worker.frame_of_scope(task, None);
     let frame = if restricts { frame.isolating() } else { frame };
-    let scope = Scope { frame, scope: PhantomData, env: PhantomData };
+    let scope = Scope::new(frame);
     let outer = enter(worker, &scope.frame);
     if restricts {
         worker.isolate(&raw const scope.frame.node);
@@ -215,6 +220,14 @@ pub(crate) fn leave<R>(
 }
 
 impl<'scope> Scope<'scope, '_> {
+    pub(super) fn new(frame: ScopeFrame) -> Self {
+        Scope { frame, scope: PhantomData, env: PhantomData }
+    }
+
+    pub(super) fn frame(&self) -> &ScopeFrame {
+        &self.frame
+    }
+
     /// Spawns a task that may borrow what outlives the scope.
     ///
     /// May be called by the scope's task and by tasks in the scope. The handle may be dropped: the

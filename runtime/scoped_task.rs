@@ -1,19 +1,21 @@
 //! The handle of a task in a scope.
 
 use crate::runtime::cancel::CancelHandle;
-use crate::runtime::errors::JoinError;
+use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::task::TaskId;
 use crate::scheduler::cancel::cancel;
 use crate::scheduler::life::complete::ParentLives;
 use crate::scheduler::worker::release::HandleRef;
+use crate::shim::time::Duration;
 use crate::task::cause::{Cause, Reason};
 use crate::task::words::wait::WaitKind;
 use std::marker::PhantomData;
 use std::panic::Location;
 
-/// The handle of a task in a scope. Dropping it does nothing: the scope waits for the task, and a
-/// panic of the task surfaces from [`scope`](crate::scope()). See
-/// [`Scope::spawn`](crate::Scope::spawn) for an example.
+/// The handle of a task in a scope. Dropping it does nothing, unlike that of a
+/// [`Task`](crate::Task), which cancels: the scope waits for the task in any case, and a panic of
+/// the task surfaces from [`scope`](crate::scope()). See [`Scope::spawn`](crate::Scope::spawn) for
+/// an example.
 pub struct ScopedTask<'scope, T> {
     claim: Option<HandleRef<T>>,
     scope: PhantomData<&'scope ()>,
@@ -52,6 +54,39 @@ impl<T> ScopedTask<'_, T> {
     pub fn join(mut self) -> Result<T, JoinError> {
         let claim = self.claim.take().expect("present until the task is joined");
         claim.join(WaitKind::Grant, Self::parent())
+    }
+
+    /// Waits for the task's end and returns its value. A panic of the task goes on in the caller.
+    /// See [`Task::value`](crate::Task::value), also for the errors, the panics and the cost.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let name = String::from("cygnet");
+    /// let length = cygnet::scope(|s| s.spawn(|| name.len()).value());
+    /// assert_eq!(length, Ok(6));
+    /// # });
+    /// ```
+    #[track_caller]
+    pub fn value(self) -> Result<T, Cancelled> {
+        self.join().map_err(JoinError::into_cancelled)
+    }
+
+    /// Waits for the task's end, but not longer than a time, and returns its value. See
+    /// [`Task::join_timeout`](crate::Task::join_timeout), also for the errors, the panics and the
+    /// cost.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let minute = std::time::Duration::from_secs(60);
+    /// let sum = cygnet::scope(|s| s.spawn(|| 1 + 1).join_timeout(minute));
+    /// assert_eq!(sum.unwrap(), 2);
+    /// # });
+    /// ```
+    #[track_caller]
+    pub fn join_timeout(&mut self, time: Duration) -> Result<T, JoinError> {
+        HandleRef::join_timeout(&mut self.claim, time)
     }
 
     /// Joins by a structured wait, which is never cut short.

@@ -1,11 +1,12 @@
 //! The ways to start a task.
 
 use crate::runtime::cancel::CancelHandle;
-use crate::runtime::errors::JoinError;
+use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::task::{Task, TaskId};
 use crate::runtime::{here, local};
 use crate::scheduler::life::spawn::{Lasting, Terms};
 use crate::scheduler::wait::no_suspend::assert_may_suspend;
+use crate::shim::time::Duration;
 use crate::task::cause::Reason;
 use crate::task::cold::ColdData;
 use crate::task::record::Traits;
@@ -251,6 +252,36 @@ impl<T> LocalTask<T> {
     #[cfg_attr(feature = "sim", track_caller)]
     pub fn join(self) -> Result<T, JoinError> {
         self.task.join()
+    }
+
+    /// Waits for the task's end and returns its value. A panic of the task goes on in the caller.
+    /// See [`Task::value`], also for the errors, the panics and the cost.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let list = cygnet::spawn_local(|| std::rc::Rc::new([1, 2, 3]));
+    /// assert_eq!(list.value().unwrap().len(), 3);
+    /// # });
+    /// ```
+    #[track_caller]
+    pub fn value(self) -> Result<T, Cancelled> {
+        self.task.value()
+    }
+
+    /// Waits for the task's end, but not longer than a time, and returns its value. See
+    /// [`Task::join_timeout`], also for the errors, the panics and the cost.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// # rt.block_on(|| {
+    /// let mut task = cygnet::spawn_local(|| 7);
+    /// assert_eq!(task.join_timeout(std::time::Duration::from_secs(60)).unwrap(), 7);
+    /// # });
+    /// ```
+    #[track_caller]
+    pub fn join_timeout(&mut self, time: Duration) -> Result<T, JoinError> {
+        self.task.join_timeout(time)
     }
 
     /// Cancels the task and all its descendants. See [`Task::cancel`], also for what it costs. Does

@@ -3,19 +3,12 @@
 use crate::runtime::cancel::CancelHandle;
 use crate::runtime::errors::{Cancelled, JoinError};
 use crate::scheduler::cancel::cancel;
-use crate::scheduler::life::complete::{
-    Orphan, ParentLives, finish, release_both, uncount_in_parent,
-};
-use crate::scheduler::run_loop::call::call_child;
-use crate::scheduler::wait::no_suspend::{assert_may_wait, is_forbidden};
-use crate::scheduler::wait::park::await_end_anywhere;
-use crate::scheduler::worker::Worker;
+use crate::scheduler::life::complete::ParentLives;
 use crate::scheduler::worker::release::HandleRef;
-use crate::shim::atomic::Ordering;
+use crate::shim::time::Duration;
 use crate::task::cause::{Cause, Reason};
-use crate::task::record::{JoinedAtHome, Record};
-use crate::task::reference::{RunRef, TaskRef};
-use crate::task::words::join::Waiter;
+use crate::task::record::Record;
+use crate::task::reference::TaskRef;
 use crate::task::words::wait::WaitKind;
 use std::future::Future;
 use std::mem::ManuallyDrop;
@@ -34,252 +27,13 @@ impl fmt::Display for TaskId {
     }
 }
 
-impl<T> HandleRef<T> {
-    /// Waits for the end of the task and takes its outcome.
-    #[inline(always)]
-    // A deadlock report names the place of the call, so all callers have the same attribute.
-    #[cfg_attr(feature = "sim", track_caller)]
-    pub(crate) fn join(self, kind: WaitKind, parent: ParentLives) -> Result<T, JoinError> {
-        // Between tasks a worker has no current node, and no record has a null parent.
-        let Some(worker) = Worker::current() else { return self.await_and_take(kind, parent) };
-        let Some(run) = worker.claim_in_place(self.task(), kind) else {
-            return self.join_elsewhere(worker, kind, parent);
-        };
-        call_child(worker, &run, kind);
-        let ended = run.node.close();
-        if !(ended && run.is_last(2) && run.join.is_empty() && run.cold().is_none()) {
-            return self.end_shared(run, kind, ended, parent);
-        }
-        // The run reference and the handle's are the only ones, and no earlier poll has left a
-        // waker. Nothing will read the record again, so the end of the task is not recorded in it.
-        uncount_in_parent(worker, &run);
-        // SAFETY: the call above stored the outcome, and the handle has the only claim to it.
-        let outcome = unsafe { self.read_outcome() };
-        // The parts are moved one at a time, as `read_outcome` returns them.
-        match outcome {
-            Ok(value) => {
-                // SAFETY: the two references were the last ones, and `cold()` was `None`.
-                unsafe { self.free_bare(worker, run) };
-                Ok(value)
-            }
-            Err(failure) => {
-                // SAFETY: the two references were the last ones, and `cold()` was `None`.
-                unsafe { self.free_bare(worker, run) };
-                Err(JoinError::from(failure))
-            }
-        }
-    }
-
-    /// Waits for a task that cannot be called in place.
-    #[inline(never)]
-    #[cfg_attr(feature = "sim", track_caller)]
-    fn join_elsewhere(
-        self,
-        worker: &Worker,
-        kind: WaitKind,
-        parent: ParentLives,
-    ) -> Result<T, JoinError> {
-        if kind != WaitKind::Structured && worker.task().is_some() && worker.is_interrupted() {
-            let ended = self.join.is_done();
-            return self.refuse(ended, parent);
-        }
-        if self.join.is_done() {
-            // A loop that joins only finished tasks neither calls nor spawns, so others get their
-            // turn here.
-            worker.let_others_between_joins();
-            // SAFETY: the task has ended, and the claim to its outcome is ours.
-            return unsafe { self.take() };
-        }
-        match worker.start_and_await(self.task(), kind) {
-            None => self.await_and_take(kind, parent),
-            Some(Err(_)) => self.cut_short(),
-            Some(Ok(())) if self.at_home.get() == JoinedAtHome::Ended => {
-                // SAFETY: the task ended on this worker and left its run reference to the joiner.
-                let run = unsafe { RunRef::new(self.task().pointer()) };
-                self.take_all(worker, run)
-            }
-            // SAFETY: the task has ended, and the claim to its outcome is ours.
-            Some(Ok(())) => unsafe { self.take() },
-        }
-    }
-
-    /// Finishes the join of a child that was called in place, if the child has unfinished children
-    /// or its record is referenced elsewhere.
-    #[cold]
-    #[inline(never)]
-    #[cfg_attr(feature = "sim", track_caller)]
-    fn end_shared(
-        self,
-        run: RunRef,
-        kind: WaitKind,
-        ended: bool,
-        parent: ParentLives,
-    ) -> Result<T, JoinError> {
-        if !ended {
-            // The last of the child's own children completes it, and has its run reference.
-            run.stored.set(true);
-            let _ = run.into_pointer();
-            return self.await_and_take(kind, parent);
-        }
-        finish(&run);
-        run.join.finish_unshared();
-        // Dropping an earlier poll's waker may have run a destructor that waits, and a migratable
-        // joiner may have changed workers there.
-        let worker = Worker::current().expect("tasks run on workers");
-        uncount_in_parent(worker, &run);
-        self.take_all(worker, run)
-    }
-
-    /// Takes the outcome of a task that has ended on this worker, and releases its run reference
-    /// together with the handle's.
-    fn take_all(self, worker: &Worker, run: RunRef) -> Result<T, JoinError> {
-        // SAFETY: the task has ended, and the handle has the only claim to its outcome.
-        let outcome = unsafe { self.outcome() };
-        release_both(worker, run, self);
-        outcome
-    }
-
-    /// Joins for a caller that must not wait, or was cancelled before the join began: cancels the
-    /// task, or drops the outcome if the task has ended. `ended` says whether it had when the
-    /// caller looked.
-    #[cold]
-    #[inline(never)]
-    fn refuse(self, ended: bool, parent: ParentLives) -> Result<T, JoinError> {
-        if is_running_task(self.task()) {
-            self.let_go(parent);
-            return Err(JoinError::OwnEnd);
-        }
-        if !ended {
-            cancel(&self, Cancelled::passed_on());
-        }
-        self.let_go(parent);
-        if !ended {
-            // Panics inside `no_suspend`, with a message that says so.
-            let _ = assert_may_wait();
-        }
-        if let Some(worker) = Worker::current()
-            && let Some(task) = worker.task()
-        {
-            worker.give_way(task);
-        }
-        Err(JoinError::Cancelled(Cancelled::here()))
-    }
-
-    /// Finishes a wait that was cut short. If the task has ended by now, the caller still gets its
-    /// outcome, as it would from a child that was called in place while the caller was cancelled.
-    /// Otherwise the task is cancelled.
-    #[cold]
-    #[inline(never)]
-    fn cut_short(self) -> Result<T, JoinError> {
-        let ended = self.join.is_done();
-        if !ended {
-            cancel(&self, Cancelled::passed_on());
-        }
-        let Some(claim) = self.detach() else {
-            return Err(JoinError::Cancelled(Cancelled::here()));
-        };
-        if claim.outcome_dropped.load(Ordering::Relaxed) {
-            // A local task: `detach` dropped its outcome here, and its last child has ended since.
-            claim.let_go(ParentLives::UNKNOWN);
-            return Err(JoinError::Cancelled(Cancelled::here()));
-        }
-        // SAFETY: `detach` returns the claim only if the join word is done, and `outcome_dropped`
-        // is false, so the outcome is there.
-        match unsafe { claim.take() } {
-            // The cancel above ended the task, so the caller's own cancellation is reported.
-            Err(JoinError::NotStarted(_) | JoinError::Unwound(_)) if !ended => {
-                Err(JoinError::Cancelled(Cancelled::here()))
-            }
-            outcome => outcome,
-        }
-    }
-
-    #[inline(never)]
-    #[cfg_attr(feature = "sim", track_caller)]
-    fn await_and_take(self, kind: WaitKind, parent: ParentLives) -> Result<T, JoinError> {
-        let ended = self.join.is_done();
-        if is_running_task(self.task()) || !ended && is_refused(kind) {
-            return self.refuse(ended, parent);
-        }
-        match await_end_anywhere(&self.join, kind) {
-            // SAFETY: the task has ended, and the claim to its outcome is ours.
-            Ok(()) => unsafe { self.take() },
-            Err(_) => self.cut_short(),
-        }
-    }
-
-    /// Takes the outcome of a task that has ended.
-    ///
-    /// # Safety
-    /// The join word is done, and the outcome has not been dropped.
-    unsafe fn take(self) -> Result<T, JoinError> {
-        debug_assert!(
-            !self.outcome_dropped.load(Ordering::Relaxed),
-            "an outcome is taken after its drop"
-        );
-        // SAFETY: the task has ended, and the handle has the only claim to its outcome.
-        unsafe { self.outcome() }
-    }
-
-    /// Moves the outcome out, as the result of a join.
-    ///
-    /// # Safety
-    /// As for [`read_outcome`](HandleRef::read_outcome).
-    unsafe fn outcome(&self) -> Result<T, JoinError> {
-        // The parts are moved one at a time, as `read_outcome` returns them.
-        // SAFETY: the contract is that of this function.
-        match unsafe { self.read_outcome() } {
-            Ok(value) => Ok(value),
-            Err(failure) => Err(JoinError::from(failure)),
-        }
-    }
-
-    /// Gives up the outcome without cancelling the task. If the task has ended, the outcome is
-    /// dropped here.
-    pub(crate) fn let_go(self, parent: ParentLives) {
-        if let Some(ended) = self.detach() {
-            // SAFETY: the task has ended, and the handle has the only claim to its outcome.
-            unsafe { Orphan::new(ended.task()) }.drop_by_handle(parent.of(&ended));
-        }
-    }
-
-    /// Leaves the outcome to be dropped at the end of the task, or returns the claim if the task
-    /// has ended. A local task that is only waiting for its children has its outcome dropped here,
-    /// so a returned claim may be without one (`outcome_dropped`).
-    fn detach(self) -> Option<HandleRef<T>> {
-        let task = self.task();
-        if task.traits.local && task.stored.get() && !task.join.is_done() {
-            // Only children are left, and the last of them may end on another worker. The outcome
-            // need not be `Send`, so it is dropped here, on the task's home worker, before the
-            // claim is given up.
-            // SAFETY: the outcome is stored, only the handle may touch it before the word is
-            // DETACHED, and the task had not ended.
-            unsafe { Orphan::new(task) }.drop_early();
-        }
-        let ended = !task.join.detach();
-        ended.then_some(self)
-    }
-
-    /// Cancels the task and gives up its outcome.
-    pub(crate) fn abandon(self) {
-        if !self.join.is_done() {
-            cancel(&self, None);
-        }
-        self.let_go(ParentLives::UNKNOWN);
-    }
-
-    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> bool {
-        let join = &self.join;
-        join.is_done() || join.register(Waiter::Waker(Box::new(cx.waker().clone()))).is_err()
-    }
-}
-
 /// The handle of a spawned task.
 ///
 /// Dropping it cancels the task and all its descendants, without waiting. A task that has not
 /// started never will; its captures are dropped when its turn comes. A started task learns of the
 /// cancellation from its present or next wait. [`Task::detach`] gives up the handle without
-/// cancelling.
+/// cancelling. (Dropping the handle of a task in a [`scope`](crate::scope()) does not cancel: that
+/// scope waits for it, and would be waiting for something nobody wants.)
 ///
 /// A `Task` is also a future with the outcome of [`Task::join`], for use in any executor; inside a
 /// task, call `join`. Forgetting a handle (`mem::forget`) leaks the record and the result, and the
@@ -384,6 +138,67 @@ impl<T> Task<T> {
     #[cfg_attr(feature = "sim", track_caller)]
     pub fn join(self) -> Result<T, JoinError> {
         self.into_claim().join(WaitKind::Grant, ParentLives::UNKNOWN)
+    }
+
+    /// Waits for the task's end and returns its value. A panic of the task goes on in the caller.
+    /// For code that passes a cancel on with `?`, and has nothing to say about a panic.
+    ///
+    /// Suspends and costs as [`join`](Task::join) does.
+    ///
+    /// ```
+    /// fn sum() -> Result<u64, cygnet::Cancelled> {
+    ///     let left = cygnet::spawn(|| (1..=10u64).sum::<u64>());
+    ///     let right = cygnet::spawn(|| (11..=20u64).sum::<u64>());
+    ///     Ok(left.value()? + right.value()?)
+    /// }
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// assert_eq!(rt.block_on(sum), Ok(210));
+    /// ```
+    ///
+    /// # Errors
+    /// [`Cancelled`] if the task or the caller was cancelled, with the same rules as for `join`;
+    /// with [`Reason::Abandoned`] if the task's [`Promise`](crate::Promise) was dropped, or the
+    /// other runtime it was to run on ended.
+    ///
+    /// # Panics
+    /// With the panic of the task. If the kernel refused memory for the task's stack; if a task
+    /// waits for its own end. As `join` does.
+    #[track_caller]
+    pub fn value(self) -> Result<T, Cancelled> {
+        self.join().map_err(JoinError::into_cancelled)
+    }
+
+    /// Waits for the task's end, but not longer than a time, and returns its value.
+    ///
+    /// If the time is up, or the calling task is cancelled, the handle keeps its claim, and the
+    /// task lives on. A time of zero suspends once; a time that overflows the clock never passes.
+    ///
+    /// Suspends the calling task, or blocks a plain thread, unless the task has ended. Calls no
+    /// child in place. Costs two locked instructions, and in a task a timer.
+    ///
+    /// ```
+    /// use cygnet::JoinError;
+    /// use std::time::Duration;
+    ///
+    /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// let parked = rt.block_on(|| {
+    ///     let mut task = cygnet::spawn(|| cygnet::park().is_ok());
+    ///     let early = task.join_timeout(Duration::from_millis(1));
+    ///     assert!(matches!(early, Err(JoinError::TimedOut)));
+    ///     task.cancel("enough");
+    ///     task.join_timeout(Duration::from_secs(60))
+    /// });
+    /// assert!(!parked.unwrap());
+    /// ```
+    ///
+    /// # Errors
+    /// [`JoinError::TimedOut`]; the errors of [`join`](Task::join).
+    ///
+    /// # Panics
+    /// If the outcome has been taken by an earlier call. As `join` does.
+    #[track_caller]
+    pub fn join_timeout(&mut self, time: Duration) -> Result<T, JoinError> {
+        HandleRef::join_timeout(&mut self.claim, time)
     }
 
     /// Cancels the task and all its descendants. May be called from any thread. Descendants that
@@ -495,22 +310,4 @@ debug! {
         name: this.name(),
         finished: this.is_finished(),
     }
-}
-
-/// Returns whether the caller must not wait: it is on a worker's thread between tasks, or inside
-/// `no_suspend`. A wait there panics, or fails if the thread is unwinding. But a structured wait
-/// between tasks or while the thread is unwinding blocks the worker.
-fn is_refused(kind: WaitKind) -> bool {
-    Worker::current().is_some_and(|worker| {
-        if kind == WaitKind::Structured {
-            worker.task().is_some() && is_forbidden() && !crate::shim::panicking()
-        } else {
-            worker.task().is_none() || is_forbidden()
-        }
-    })
-}
-
-/// Returns whether `record` is the calling task.
-pub(crate) fn is_running_task(task: TaskRef<'_>) -> bool {
-    Worker::current().and_then(Worker::task) == Some(task)
 }

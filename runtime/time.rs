@@ -136,6 +136,39 @@ pub fn timeout<R>(time: Duration, f: impl FnOnce() -> R) -> Result<R, Late<R>> {
     deadline_at(now().checked_add(time), f)
 }
 
+/// Calls `f` with a time limit like [`timeout`], and returns its result.
+///
+/// When the time is up, the waits of `f` return [`Cancelled`] with
+/// [`Reason::Deadline`](crate::Reason), and `f` passes that on with `?`. What `f` returns counts,
+/// however late it comes: a value is still a value. To turn a late value away, use `timeout`.
+///
+/// Suspends and costs as [`timeout`] does.
+///
+/// ```
+/// use cygnet::{Cancelled, Reason, sleep, try_timeout};
+/// use std::time::Duration;
+///
+/// # let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+/// # rt.block_on(|| {
+/// let slow = || -> Result<&str, Cancelled> {
+///     sleep(Duration::from_secs(60))?;
+///     Ok("done")
+/// };
+/// let cancelled = try_timeout(Duration::from_millis(2), slow).unwrap_err();
+/// assert_eq!(*cancelled.reason(), Reason::Deadline);
+/// # });
+/// ```
+///
+/// # Errors
+/// The error of `f`.
+///
+/// # Panics
+/// As [`timeout`] does.
+#[track_caller]
+pub fn try_timeout<T, E>(time: Duration, f: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    timeout(time, f).unwrap_or_else(Late::into_inner)
+}
+
 /// Calls `f` with a time limit like [`timeout`], which ends at a given moment. Suspends and costs
 /// as [`timeout`] does.
 ///

@@ -21,6 +21,25 @@ pub enum WaitError {
 }
 
 impl WaitError {
+    /// Returns why the calling task was cancelled, if it was. Does not suspend.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
+    /// rt.block_on(|| {
+    ///     let (to, from) = cygnet::sync::bounded::<u8>(1);
+    ///     cygnet::cancel_handle().cancel("enough");
+    ///     let reason = from.recv().unwrap_err().cancelled().map(|c| c.reason().to_string());
+    ///     assert_eq!(reason.as_deref(), Some("enough"));
+    ///     # drop(to);
+    /// });
+    /// ```
+    pub fn cancelled(&self) -> Option<&Cancelled> {
+        match self {
+            WaitError::Cancelled(cancelled) => Some(cancelled),
+            _ => None,
+        }
+    }
+
     /// Returns the error of a wait of the caller that has just been cut short.
     #[cold]
     pub(crate) fn of(short: Interruption) -> WaitError {
@@ -37,7 +56,7 @@ error! {
         WaitError::Closed => f.write_str("what was waited for has been closed"),
         WaitError::TimedOut => f.write_str("the wait timed out"),
         WaitError::Lagged(missed) => lagged(*missed, f),
-    }
+    }, source: this.cancelled()
 }
 
 impl From<Cancelled> for WaitError {

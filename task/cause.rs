@@ -22,6 +22,9 @@ pub enum Reason {
     RuntimeShutDown,
     /// The shutdown's grace period is over.
     GraceOver,
+    /// The task got no value: its [`Promise`](crate::Promise) was dropped, or the other runtime it
+    /// was to run on ended.
+    Abandoned,
     /// The thread is unwinding, and code must not suspend during an unwind. The task itself need
     /// not be cancelled.
     Unwinding,
@@ -36,6 +39,7 @@ impl fmt::Display for Reason {
             Reason::HandleDropped => f.write_str("its handle was dropped"),
             Reason::RuntimeShutDown => f.write_str("the runtime ends"),
             Reason::GraceOver => f.write_str("it is shut down, and its time to finish is over"),
+            Reason::Abandoned => f.write_str("its promise was dropped, or its runtime has ended"),
             Reason::Unwinding => f.write_str("the thread is unwinding"),
         }
     }

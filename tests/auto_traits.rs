@@ -126,10 +126,11 @@ auto_traits! {
     no no yes no no:
         PanicReport<'static>, Coroutine<T, u8, u8>, Coroutine<u8, T, u8>, Coroutine<u8, u8, T>;
     Send Send yes yes yes:
-        Task<T>, ScopedTask<'static, T>, Promise<T>, TaskGroup<T>, sync::Sender<T>,
+        Task<T>, ScopedTask<'static, T>, TryTask<'static, T>, Promise<T>, TaskGroup<T>, sync::Sender<T>,
         sync::Receiver<T>, sync::OneshotSender<T>, sync::OneshotReceiver<T>;
     no no yes yes yes: LocalTask<T>;
     no yes yes no yes: Scope<'static, 'static>;
+    no Send Unpin no yes: TryScope<'static, 'static, T>;
     Send Sync Unpin UnwindSafe RefUnwindSafe:
         Late<T>, Pipeline<T, u8>, Pipeline<u8, T>, ActorBody<T>, ActorEnded<T>, SpawnError<T>,
         Resumed<T, u8>, Resumed<u8, T>, ResumeError<T>, par::Zip<T, u8>, par::Zip<u8, T>,
@@ -211,10 +212,12 @@ macro_rules! implement {
 // `Cell<u8>` is not `Sync`.
 implement! {
     [Debug] no [Clone]:
-        Runtime, Task<Cell<u8>>, Scope<'static, 'static>, PanicPayload, Sleep, Interval,
+        Runtime, Task<Cell<u8>>, Scope<'static, 'static>, TryScope<'static, 'static, Cell<u8>>,
+        PanicPayload, Sleep, Interval,
         Pipeline<Cell<u8>, Cell<u8>>, par::ChunksMut<'static, u8>, sync::OneshotSender<Cell<u8>>,
         sync::OneshotReceiver<Cell<u8>>;
-    [Debug] no [Clone, Future]: LocalTask<Cell<u8>>, ScopedTask<'static, Cell<u8>>;
+    [Debug] no [Clone, Future]:
+        LocalTask<Cell<u8>>, ScopedTask<'static, Cell<u8>>, TryTask<'static, Cell<u8>>;
     [Debug] no []: TaskLocal<u8>, PanicReport<'static>, Coroutine<(), (), ()>;
     [Debug, Default] no []: Builder, TaskBuilder;
     [Debug, Default, From<u8>] no []: sync::Mutex<u8>, sync::RwLock<u8>;

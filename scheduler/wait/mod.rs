@@ -3,6 +3,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `park`, `resume` | suspending a task; queueing a woken task at its home worker |
+//! | `end` | waits for the end of a task |
 //! | `interrupted` | why a wait was cut short |
 //! | `waiters` | the wait list of a primitive, for tasks, threads and futures |
 //! | `waker` | wakers for tasks that poll futures |
@@ -12,6 +13,7 @@
 //! | `isolation`, `isolations` | waits during which a worker runs only descendants |
 
 pub(crate) mod blocking_wait;
+pub(crate) mod end;
 pub(crate) mod interrupted;
 pub(crate) mod isolation;
 pub(crate) mod isolations;

@@ -5,7 +5,6 @@
 //! module has the two steps that need the scheduler: leaving the worker to other tasks, and
 //! continuing.
 
-use crate::scheduler::blocking::runs_job;
 use crate::scheduler::cancel;
 use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::run_loop::call;
@@ -17,12 +16,10 @@ use crate::scheduler::wait::no_suspend::{assert_may_suspend, refuse_to_suspend};
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::switch::NextFiber;
 use crate::shim::atomic::{AtomicBool, Ordering};
-use crate::shim::{self, Arc, Bug};
+use crate::shim::{self, Bug};
 use crate::shim::{Cell, load_in_total_order};
 use crate::task::record::{Phase, Record};
 use crate::task::reference::{TaskRef, WaiterRef};
-use crate::task::thread_waiter::ThreadWaiter;
-use crate::task::words::join::{JoinWord, Waiter};
 use crate::task::words::tree::{Node, Verdict};
 use crate::task::words::wait::{Publish, WaitKind, Woken};
 use std::panic::Location;
@@ -347,7 +344,7 @@ impl Worker {
     /// Waits for a grant. `take_back` is called after an interruption, and takes the registration
     /// back. It returns `false` if the grant is under way: then this waits for the grant, too.
     #[inline(always)]
-    fn wait_or_take_back(
+    pub(super) fn wait_or_take_back(
         &self,
         task: TaskRef<'_>,
         kind: WaitKind,
@@ -372,38 +369,6 @@ impl Worker {
         let (result, worker) = self.wait(task, WaitKind::Structured);
         debug_assert!(result.is_ok(), "a structured wait was cut short");
         worker
-    }
-
-    /// Waits until the task of a join word has ended.
-    #[track_caller]
-    pub(crate) fn await_end(
-        &self,
-        task: TaskRef<'_>,
-        join: &JoinWord,
-        kind: WaitKind,
-    ) -> Result<(), Interrupted> {
-        if kind != WaitKind::Structured && self.is_interrupted() {
-            self.give_way(task);
-            return Err(Interrupted);
-        }
-        if join.is_done() {
-            return Ok(());
-        }
-        assert_may_suspend();
-        let location = Location::caller();
-        let _waits = waits(|| format!("the end of a task at {location}"));
-        if join.register(Waiter::Task(waiter_of(task))).is_err() {
-            return Ok(());
-        }
-        self.wait_or_take_back(task, kind, || join.take_back())
-    }
-
-    /// Waits for the end of a fork that another worker has started. Allowed also where nothing
-    /// may suspend: the wait then blocks the worker.
-    pub(crate) fn await_fork(&self, task: TaskRef<'_>, join: &JoinWord) {
-        if join.register(Waiter::Task(waiter_of(task))).is_ok() {
-            self.await_grant(task);
-        }
     }
 
     /// Closes a scope and waits for its last child.
@@ -483,28 +448,9 @@ impl Worker {
     }
 }
 
-/// The running task, to be registered for a grant. Each caller, all of them in this file, stays in
-/// its wait until the grant has come, or until it has taken the registration back.
-fn waiter_of(task: TaskRef<'_>) -> WaiterRef {
+/// The running task, to be registered for a grant. Each caller, all of them here and in `end`,
+/// stays in its wait until the grant has come, or until it has taken the registration back.
+pub(super) fn waiter_of(task: TaskRef<'_>) -> WaiterRef {
     // SAFETY: the task does not leave its wait before the reference is granted or taken back.
     unsafe { WaiterRef::new(task) }
-}
-
-/// Waits for the end of a task. The caller may be a task or a plain thread.
-#[track_caller]
-pub(crate) fn await_end_anywhere(join: &JoinWord, kind: WaitKind) -> Result<(), Interrupted> {
-    if let Some(worker) = Worker::current()
-        && let Some(task) = worker.task()
-    {
-        return worker.await_end(task, join, kind);
-    }
-    let location = Location::caller();
-    let _waits = waits(|| format!("the end of a task at {location}"));
-    let waiter = ThreadWaiter::current();
-    let thread = Arc::as_ptr(&waiter);
-    let registered = if runs_job() { Waiter::PoolThread(thread) } else { Waiter::Thread(thread) };
-    if join.register(registered).is_ok() {
-        waiter.wait();
-    }
-    Ok(())
 }

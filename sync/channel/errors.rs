@@ -1,3 +1,4 @@
+use crate::runtime::Cancelled;
 use crate::sync::errors::{WaitError, lagged};
 use std::fmt;
 
@@ -18,6 +19,11 @@ impl<T> SendError<T> {
         &self.why
     }
 
+    /// Returns why the calling task was cancelled, if that is the reason. Does not suspend.
+    pub fn cancelled(&self) -> Option<&Cancelled> {
+        self.why.cancelled()
+    }
+
     /// Returns the value.
     pub fn into_inner(self) -> T {
         self.value
@@ -33,7 +39,7 @@ error! {
             f.write_str("a value was not sent: the channel stayed full until the timeout")
         }
         why => write!(f, "a value was not sent: {why}"),
-    }
+    }, source: this.cancelled()
 }
 
 /// A value that could not be sent immediately.

@@ -59,6 +59,8 @@ fn calls_outside_a_runtime_say_where_to_make_them() {
         panic_of(|| unsafe { cygnet::task().migratable() }.spawn(|| ())),
         panic_of(|| cygnet::task().name("a").spawn(|| ())),
         panic_of(|| cygnet::scope(|_| ())),
+        panic_of(|| cygnet::try_scope(|_| Ok::<(), Cancelled>(()))),
+        panic_of(|| cygnet::try_timeout(Duration::ZERO, || Ok::<(), ()>(()))),
         panic_of(yield_now),
         panic_of(park),
         panic_of(unparker),

@@ -42,6 +42,7 @@ fn assert_all_cut_short(answers: &Answers, n: usize) {
 /// has taken and cancelled a task.
 struct Awaited {
     task: Task<()>,
+    timed: Task<()>,
     groups: [TaskGroup; 2],
     actor: TaskActor<()>,
     mutex: Arc<Mutex<()>>,
@@ -76,11 +77,12 @@ impl Awaited {
         let (actor, owner) = TaskActor::start(());
         owner.detach();
         let task = spawn(stays());
-        Awaited { task, groups, actor, mutex: mutex.clone(), waited }
+        let timed = spawn(stays());
+        Awaited { task, timed, groups, actor, mutex: mutex.clone(), waited }
     }
 
     /// Waits for one after the other.
-    fn wait(self) -> Answers {
+    fn wait(mut self) -> Answers {
         let (event, [group, cancelled]) = (Event::new(), self.groups);
         let waited = self.waited.clone();
         let (own, ours) = (Mutex::new(()), RwLock::new(()));
@@ -93,6 +95,8 @@ impl Awaited {
             ("Event::wait", why(event.wait())),
             ("wait", why(wait(pending::<()>()))),
             ("select", why(select! { _ = event.wait_async() => () })),
+            ("Task::join_timeout", why(self.timed.join_timeout(LONG))),
+            ("Task::value", why(self.timed.value())),
             ("Task::join", why(self.task.join())),
             ("TaskGroup::join", why(group.join())),
             ("TaskActor::call", why(self.actor.call(|()| drop(Stays(waited))))),
@@ -146,7 +150,7 @@ fn a_wait_inside_no_suspend_is_cut_short() {
                     answers
                 })
             });
-            assert_all_cut_short(&answers, 14);
+            assert_all_cut_short(&answers, 16);
         }
     });
 }
@@ -216,7 +220,7 @@ fn a_wait_in_an_unwinding_inside_a_waker_or_a_hook_is_cut_short() {
         for place in places {
             let (tell, told) = channel();
             rt.block_on(|| with_locked(|mutex| place(Awaited::new(mutex), tell)));
-            assert_all_cut_short(&told.recv().unwrap(), 12);
+            assert_all_cut_short(&told.recv().unwrap(), 14);
         }
     });
 }
@@ -236,7 +240,7 @@ fn a_wait_in_a_hook_of_a_thread_that_panics_is_cut_short() {
                 .build()
                 .unwrap();
             assert_eq!(other.block_on(|| 7), 7);
-            assert_all_cut_short(&told.recv().unwrap(), 12);
+            assert_all_cut_short(&told.recv().unwrap(), 14);
         });
     });
 }
@@ -256,7 +260,7 @@ fn a_wait_in_the_destructor_of_a_result_that_is_not_taken_is_cut_short() {
             });
             answers.unwrap()
         });
-        assert_all_cut_short(&answers, 12);
+        assert_all_cut_short(&answers, 14);
     });
 }
 

@@ -10,6 +10,7 @@ mod builder;
 mod called_in_place;
 mod depth;
 mod dropping;
+mod early_ends;
 mod fairness;
 mod held;
 mod join;

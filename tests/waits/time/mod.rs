@@ -1,6 +1,7 @@
 //! Sleeping, timeouts, deadlines and shields.
 
 mod ignoring;
+mod joins;
 mod sleeping;
 mod timeouts;
 
