@@ -278,13 +278,9 @@ impl<T> Channel<T> {
     pub(super) fn try_move<S: Side>(&self, cell: &mut Option<T>) -> Tried<()> {
         loop {
             let tried = self.try_once::<S>(cell);
-            let Some(ring) = &self.ring else { return tried };
-            // `Missed`: there was a void slot.
-            // MUTANT(channel.void): with matches!(tried, Err(Refused::Later | Refused::Beyond))
-            let asks = !matches!(tried, Ok(()) | Err(Refused::Behind | Refused::Closed));
-            if !asks {
+            let (Err(Refused::Later | Refused::Beyond), Some(ring)) = (&tried, &self.ring) else {
                 return tried;
-            }
+            };
             match ring.why::<S>() {
                 Refused::Missed => {}
                 Refused::Beyond => match self.locked(|state, wakes| self.take_beyond(state, wakes))
@@ -324,7 +320,10 @@ impl<T> Channel<T> {
                 }
                 tried => tried,
             };
-            if tried != Err(Refused::Missed) {
+            // `Missed`: the slot was void.
+            // MUTANT(channel.void): with true
+            let is_done = tried != Err(Refused::Missed);
+            if is_done {
                 return tried;
             }
         }
