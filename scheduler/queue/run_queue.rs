@@ -99,6 +99,18 @@ impl RunQueue {
         }
     }
 
+    /// Returns the number of records, or `most` if there are more.
+    pub(crate) fn len_up_to(&self, most: u32) -> u32 {
+        let (mut next, mut len) = (self.head.get(), 0);
+        while let Some(task) = at(next)
+            && len < most
+        {
+            len += 1;
+            next = task.link.load(Ordering::Relaxed);
+        }
+        len
+    }
+
     /// Removes a record from the middle, in time linear in the length of the queue. Returns
     /// `None` if the record is not here.
     pub(crate) fn remove(&self, task: TaskRef<'_>) -> Option<Ready> {

@@ -10,14 +10,18 @@
 //!   check-in, or at each eighth if check-ins come fast ([`Worker::look_at_clock`]). If that makes
 //!   a task ready, it runs at once.
 //! * **Fresh tasks** are mostly taken by other workers, or called by a parent that is about to join
-//!   them. A task that lies here for a millisecond has neither, and is begun. The look costs more
-//!   than a check-in should, so only each eighth check-in makes it, and none does while a task is
-//!   ready: between ready tasks, fresh ones have the turn that `pick` gives them.
+//!   them. One that any worker could take, as it came from outside, and that lies there for 200 us,
+//!   meets workers that are all busy, and is begun beside the running task: a request does not wait
+//!   for the longest job. If several tasks compute here, each adds as much to the time, so they
+//!   share the worker with few others. One of the worker's own is begun after a millisecond, and not
+//!   while others are ready: then it has the turn that `pick` gives it. The look costs more than a
+//!   check-in should, so only each eighth makes it, unless check-ins come seldom.
 //!
 //! The second half of a join that is open in the running task, or in a task that has called it on
 //! the same stack, is no such fresh task. Its joiner will run it. Begun on a stack of its own it
 //! would be pinned here, where another worker could take it a moment later.
 
+use crate::scheduler::run_loop::check_ins::Found;
 use crate::scheduler::timers::tick::Tick;
 use crate::scheduler::wait::blocking_wait::is_unjoined_half;
 use crate::scheduler::worker::Worker;
@@ -27,6 +31,9 @@ use crate::shim::{panicking, point};
 use crate::task::record::JoinedAtHome;
 use crate::task::reference::RunRef;
 use crate::task::words::tree::NodeKind;
+
+/// The most ready tasks that are counted.
+const MOST_JOBS: u32 = 15;
 
 /// Counts a value that was sent or received without a wait. At each sixteenth the running task
 /// checks in, and gives way if other tasks are ready and it has gone on for 20 us. Returns whether
@@ -78,10 +85,8 @@ impl Worker {
         if self.remote.timers.want_looks() {
             self.look_at_clock();
         }
-        if self.has_ready() {
-            return true;
-        }
-        self.fairness.check_ins.count() && self.look_for_fresh()
+        let begins = self.fairness.check_ins.count() && self.look_for_fresh();
+        begins || self.has_ready()
     }
 
     /// Makes a fresh task ready that has been left to other workers for long enough. Returns
@@ -92,13 +97,14 @@ impl Worker {
         self.housekeeping();
         // No task may be begun if the worker is blocked or has no stack.
         let barred = self.forbidden.get() > 0 || panicking() || self.memory.exhausted.get();
-        let any = !barred && self.has_fresh();
-        if !self.fairness.check_ins.found(any, Tick::now) {
+        let found = if barred { Found::Nothing } else { self.fresh_to_begin() };
+        if !self.fairness.check_ins.found(found, Tick::now) {
             return false;
         }
-        let next = match self.isolations.any() {
-            true => self.next_neglected_member(),
-            false => self.next_neglected(),
+        let next = match (self.isolations.any(), found) {
+            (true, _) => self.next_neglected_member(),
+            (false, Found::Shared { .. }) => self.next_shared(),
+            (false, _) => self.next_neglected(),
         };
         let Some(task) = next else { return false };
         if self.is_half_of_this_stack(&task) {
@@ -106,6 +112,18 @@ impl Worker {
             return false;
         }
         self.begin_next(task)
+    }
+
+    /// Says which fresh tasks might be begun beside the running task and those that are ready.
+    fn fresh_to_begin(&self) -> Found {
+        if !self.has_fresh() {
+            return Found::Nothing;
+        }
+        if self.has_shared() {
+            return Found::Shared { beside: 1 + self.queues.ready.len_up_to(MOST_JOBS) };
+        }
+        // Between ready tasks, the worker's own have the turn that `pick` gives them.
+        if self.has_ready() { Found::Nothing } else { Found::Own }
     }
 
     /// Whether a claimed task is the second half of a join that is open in the running task, or in

@@ -205,6 +205,11 @@ impl Worker {
             || self.queues.has_dedicated()
     }
 
+    /// Whether there is a fresh task that any worker could take.
+    pub(crate) fn has_shared(&self) -> bool {
+        !self.queues.deque.is_empty() || !self.shared().injector.is_empty()
+    }
+
     /// Whether there are fresh tasks that the usual order comes to last.
     pub(crate) fn has_neglected(&self) -> bool {
         // Newest first is the right order, but it would never come to some tasks.
@@ -214,6 +219,7 @@ impl Worker {
             || rarely && (!self.queues.deque.is_empty() || self.remote.private.len() > 1)
     }
 
+    #[inline]
     pub(crate) fn has_ready(&self) -> bool {
         !self.queues.ready.is_empty() || !self.remote.inbox.is_empty()
     }
@@ -501,6 +507,26 @@ impl Worker {
             2 => self.next_oldest_public(),
             _ => self.next_oldest(),
         })
+    }
+
+    /// Takes a fresh task that any worker could take, alternately from the public deque and from
+    /// outside. What came later stays there for others.
+    pub(in crate::scheduler) fn next_shared(&self) -> Option<RunRef> {
+        let turn = self.fairness.turn.get();
+        self.fairness.turn.set(turn.wrapping_add(1));
+        (0..2).find_map(|i| match turn.wrapping_add(i) % 2 {
+            0 => self.next_injected_alone(),
+            _ => self.next_oldest_public(),
+        })
+    }
+
+    /// Takes a single task from outside.
+    fn next_injected_alone(&self) -> Option<RunRef> {
+        let steal = || {
+            point();
+            self.shared().injector.steal()
+        };
+        steal_until(steal, |item| self.open(item))
     }
 
     /// Takes the oldest task of the private deque, otherwise taken last in, first out.

@@ -41,7 +41,12 @@ impl Tick {
 
     /// The time from an earlier tick to this one.
     pub(crate) fn since(self, earlier: Tick) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0).saturating_mul(1 << TICK))
+        Duration::from_nanos(self.ticks_since(earlier).saturating_mul(1 << TICK))
+    }
+
+    /// The number of ticks from an earlier tick to this one.
+    pub(crate) fn ticks_since(self, earlier: Tick) -> u64 {
+        self.0.saturating_sub(earlier.0)
     }
 
     /// The time left until this tick.

@@ -1,7 +1,7 @@
 //! The workloads.
 
 use crate::steps;
-use crate::world::{Clock, compute, thread};
+use crate::world::{Clock, compute, now, thread};
 use clap::ValueEnum;
 use cygnet::sync::{Barrier, Event, Mutex, RwLock, Semaphore, bounded};
 use std::sync::OnceLock;
@@ -45,6 +45,10 @@ pub enum Case {
     Pinned,
     /// A parallel loop.
     For,
+    /// A job per worker that checks in after each item. Beside them a thread spawns tasks, one
+    /// after the other. The time is the 99th percentile from a spawn to the start. Needs a core
+    /// more than workers.
+    Beside,
 }
 
 pub struct Size {
@@ -78,6 +82,7 @@ impl Case {
             Case::Pipeline | Case::Steps | Case::ParallelSteps => 2_000,
             Case::Phases | Case::EightPhases | Case::Late => 20_000,
             Case::Pinned => 1_000_000,
+            Case::Beside => 100_000,
             _ => 1_000,
         }
     }
@@ -224,6 +229,24 @@ impl Case {
                 on.measure(items, || {
                     cygnet::par::for_each(0..items as usize, |_| compute(work)).expect("all");
                 });
+            }
+            Case::Beside => {
+                let job = move || {
+                    while cygnet::checkpoint().is_ok() {
+                        compute(work)
+                    }
+                };
+                let jobs: Vec<_> = (0..size.workers).map(|_| rt.spawn(job)).collect();
+                let mut delays: Vec<_> = (0..size.items(500))
+                    .map(|_| {
+                        thread::sleep(work * 7 / 3);
+                        let before = now();
+                        rt.spawn(now).join().expect("a task") - before
+                    })
+                    .collect();
+                delays.sort_unstable();
+                clock.record(delays[delays.len() * 99 / 100], work);
+                drop(jobs);
             }
         }
     }

@@ -34,6 +34,8 @@ const LOOT: Duration = Duration::from_micros(20);
 /// Number of tasks that wait and then compute, and how long each of them computes.
 const BALANCED: u32 = 1000;
 const BALANCED_WORK: Duration = Duration::from_micros(100);
+/// What a job computes between two check-ins.
+const CHECKED: Duration = Duration::from_micros(100);
 /// Tasks that sleep at the same time.
 const SLEEPERS: Size = Size(1_000_000, 20_000);
 
@@ -88,6 +90,8 @@ pub const CASES: &[Case] = &[
     timed("start-elsewhere-asleep", 2, |s| start_elsewhere(s, ASLEEP, LOOT)),
     handed("start-from-outside", 2, |s| start_from_outside(s, Duration::ZERO)),
     handed("start-from-outside-asleep", 2, |s| start_from_outside(s, ASLEEP)),
+    handed("start-beside-jobs-1", 1, start_beside_jobs),
+    handed("start-beside-jobs-2", 2, start_beside_jobs),
     timed("batch-1", 1, batch),
     timed("batch-2", 2, batch),
     timed("yield-2", 1, |s| looped(s, |n| ops::yields(n, 2))),
@@ -192,6 +196,21 @@ fn started(setting: &Setting, start: impl FnMut() -> Delay + Send) -> CaseResult
 fn start_elsewhere(setting: &Setting, gap: Duration, work: Duration) -> CaseResult {
     let work = setting.work(work);
     started(setting, || ops::start_elsewhere(gap, work))
+}
+
+/// Every worker has a job that checks in now and then.
+fn start_beside_jobs(setting: &Setting) -> CaseResult {
+    let runtime = runtime(setting.workers);
+    let work = setting.work(CHECKED);
+    let job = move || {
+        while cygnet::checkpoint().is_ok() {
+            work.run(1);
+        }
+    };
+    let jobs: Vec<_> = (0..setting.workers).map(|_| runtime.spawn(job)).collect();
+    let delays = single_delays(setting, || ops::start_from_outside(&runtime, CHECKED));
+    drop(jobs);
+    Ok(delays)
 }
 
 fn start_from_outside(setting: &Setting, gap: Duration) -> CaseResult {

@@ -24,6 +24,7 @@ const COUNTED: &[Counted] = &[
     ("batch", |n| inside(n, |n| ops::batches(n.div_ceil(1000), 1000))),
     ("yield-2", |n| inside(n, |n| ops::yields(n, 2))),
     ("yield-1000", |n| inside(n, |n| ops::yields(n, 1000))),
+    ("checkpoint", |n| inside(n, ops::checkpoints)),
     ("ping-pong", |n| inside(n, ops::ping_pong_at_home)),
     ("round-trip-rendezvous", |n| inside(n, |n| waits::round_trips(n, || bounded(0)))),
     ("round-trip-bounded", |n| inside(n, |n| waits::round_trips(n, || bounded(1)))),

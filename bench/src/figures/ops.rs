@@ -340,6 +340,11 @@ pub fn release_many(tasks: Vec<Task<()>>) {
     let _ = cygnet::yield_now();
 }
 
+/// Calls `checkpoint` where nothing else is to be done.
+pub fn checkpoints(n: u64) -> Duration {
+    time(n, |_| cygnet::checkpoint())
+}
+
 /// Measures from the spawn of a child, which is joined at once, to its first instruction.
 pub fn start_in_place() -> Delay {
     let before = Instant::now();
