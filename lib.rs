@@ -54,7 +54,7 @@
 //!   [`Interrupt`](shutdown::Interrupt); with features, also around streams, readers and writers.
 //! * **End in good order, within a time:** [`Runtime::shutdown`],
 //!   [`Swansong::shut_down_within`](shutdown::Swansong::shut_down_within); [`TaskBuilder::guard`].
-//! * **Observe:** [`Metrics`], [`current_id`].
+//! * **Observe:** [`Metrics`], [`current_id`], [`current_worker`].
 //! * **Find rare bugs under a seeded scheduler** (feature `sim`): `sim::check`.
 //!
 //! # The thread rule

@@ -27,7 +27,7 @@ fn describe(address: usize) -> Option<Description> {
     coroutine::describe_overflow(address).or_else(|| thread::describe(address))
 }
 
-type Hook = Arc<dyn Fn() + Send + Sync>;
+type Hook = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// The argument of [`Builder::on_panic`]: a panic that no handle or scope can take any more.
 ///
@@ -230,15 +230,31 @@ setters! {
     /// ```
     pub fn guard_report(report: bool) => report;
 
-    /// Sets a hook that runs on each worker's thread before its first task, outside any task. A
-    /// panic in the hook is caught and goes no further. The hook does not run on the threads of
-    /// [blocking calls](crate::blocking()), which come and go.
-    pub fn on_thread_start(hook: impl Fn() + Send + Sync + 'static) => Some(Arc::new(hook));
+    /// Sets a hook that runs on each worker's thread before its first task, outside any task. It
+    /// gets the index of the worker, which [`current_worker`](crate::current_worker) returns there
+    /// from then on. A panic in the hook is caught and goes no further. The hook does not run on
+    /// the threads of [blocking calls](crate::blocking()), which come and go.
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    /// static STARTED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    ///
+    /// let rt = cygnet::Runtime::builder()
+    ///     .workers(2)
+    ///     .on_thread_start(|index| STARTED.lock().unwrap().push(index))
+    ///     .build()
+    ///     .unwrap();
+    /// drop(rt);
+    /// let mut started = STARTED.lock().unwrap();
+    /// started.sort();
+    /// assert_eq!(*started, [0, 1]);
+    /// ```
+    pub fn on_thread_start(hook: impl Fn(usize) + Send + Sync + 'static) => Some(Arc::new(hook));
 
-    /// Sets a hook that runs on each worker's thread after its last task, outside any task. A panic
-    /// in the hook is caught and goes no further. The hook does not run on the threads of [blocking
-    /// calls](crate::blocking()).
-    pub fn on_thread_stop(hook: impl Fn() + Send + Sync + 'static) => Some(Arc::new(hook));
+    /// Sets a hook that runs on each worker's thread after its last task, outside any task. It gets
+    /// the index of the worker. A panic in the hook is caught and goes no further. The hook does
+    /// not run on the threads of [blocking calls](crate::blocking()).
+    pub fn on_thread_stop(hook: impl Fn(usize) + Send + Sync + 'static) => Some(Arc::new(hook));
 
     /// Sets a hook for panics of tasks that can no longer be joined, because their handle was
     /// detached or dropped. Panics of tasks in a [`scope`](crate::scope()) go to the scope instead.

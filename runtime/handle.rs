@@ -190,6 +190,16 @@ impl Handle {
         claim.join(WaitKind::Structured, ParentLives::UNKNOWN)
     }
 
+    /// The number of workers. Does not suspend. Costs a load.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// assert_eq!(rt.block_on(|| cygnet::Handle::current().workers()), 2);
+    /// ```
+    pub fn workers(&self) -> usize {
+        self.shared.workers()
+    }
+
     /// What the workers have counted so far. See [`Runtime::metrics`](crate::Runtime::metrics).
     pub fn metrics(&self) -> Metrics {
         Metrics::read(&self.shared)

@@ -63,7 +63,8 @@ pub use lease::{ScopeLease, lease};
 pub use local::TaskLocal;
 pub use metrics::{Metrics, UnresponsiveTask, WorkerMetrics};
 pub use park::{
-    Unparker, YieldTo, checkpoint, current_id, is_cancelled, park, unparker, yield_now, yield_to,
+    Unparker, YieldTo, checkpoint, current_id, current_worker, is_cancelled, park, unparker,
+    yield_now, yield_to,
 };
 pub use payload::PanicPayload;
 pub use promise::{Promise, promise};

@@ -194,6 +194,26 @@ pub fn current_id() -> Option<TaskId> {
     Some(TaskId(Worker::current()?.task()?.id()))
 }
 
+/// Returns the index of the worker whose thread this is, from 0 to the number of its runtime's
+/// workers less one, or `None` on any other thread. A task that has started gets the same answer
+/// until its end, unless it is migratable: so the index can choose one of several shards, such as
+/// counters that each worker has for itself.
+///
+/// Does not suspend. Costs two loads.
+///
+/// ```
+/// use cygnet::{Runtime, current_worker};
+///
+/// let rt = Runtime::builder().workers(2).build().unwrap();
+/// assert!(rt.block_on(|| current_worker().unwrap() < 2));
+/// assert_eq!(current_worker(), None);
+/// assert_eq!(rt.block_on(|| cygnet::blocking(current_worker)), None);
+/// ```
+#[inline]
+pub fn current_worker() -> Option<usize> {
+    Some(Worker::current()?.remote.index)
+}
+
 /// Waits until an [`Unparker`] of this task is used. An unpark before the call makes it return at
 /// once; several of them count as one.
 ///

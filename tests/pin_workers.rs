@@ -27,7 +27,7 @@ fn cores_of_workers(workers: usize, pin: bool) -> Vec<BTreeSet<usize>> {
         let _rt = Runtime::builder()
             .workers(workers)
             .pin_workers(pin)
-            .on_thread_start(move || send.send(cores()).unwrap())
+            .on_thread_start(move |_| send.send(cores()).unwrap())
             .build()
             .unwrap();
         receive.iter().take(workers).collect()

@@ -13,8 +13,8 @@ use std::ptr;
 
 /// The hooks and settings of a worker's thread.
 pub(crate) struct ThreadConfig {
-    pub(crate) on_start: Option<std::sync::Arc<dyn Fn() + Send + Sync>>,
-    pub(crate) on_stop: Option<std::sync::Arc<dyn Fn() + Send + Sync>>,
+    pub(crate) on_start: Option<std::sync::Arc<dyn Fn(usize) + Send + Sync>>,
+    pub(crate) on_stop: Option<std::sync::Arc<dyn Fn(usize) + Send + Sync>>,
     pub(crate) overflow_report: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
     worker.fibers.running.set(&raw const main);
     asm::set_thread_word(ptr::from_ref(worker).cast_mut().cast());
     let _guard = UnwindGuard;
-    call(config.on_start.as_deref());
+    call(config.on_start.as_deref(), index);
     let mut searcher = Searcher::new();
     loop {
         while worker.run_until_idle() {}
@@ -42,7 +42,7 @@ pub(crate) fn main(shared: &Arc<Shared>, index: usize, config: &ThreadConfig) {
         }
         searcher.search_or_sleep(worker);
     }
-    call(config.on_stop.as_deref());
+    call(config.on_stop.as_deref(), index);
     worker.dismiss_spare();
     worker.housekeeping();
     worker.memory.stacks.borrow_mut().close(&shared.stacks);
@@ -68,9 +68,9 @@ impl Drop for UnwindGuard {
 }
 
 /// Calls a user's hook. A panic in it has been reported by the panic hook and goes no further.
-fn call(hook: Option<&(dyn Fn() + Send + Sync)>) {
+fn call(hook: Option<&(dyn Fn(usize) + Send + Sync)>, index: usize) {
     let Some(hook) = hook else { return };
-    quietly(hook).into_iter().for_each(drop_payload);
+    quietly(|| hook(index)).into_iter().for_each(drop_payload);
 }
 
 /// Describes the guard that an address belongs to. Runs in a signal handler on the faulting thread.

@@ -112,8 +112,8 @@ fn threads_are_named_after_the_runtime_and_call_no_hooks() {
         let rt = Runtime::builder()
             .workers(2)
             .thread_name("files")
-            .on_thread_start(move || hooks.up())
-            .on_thread_stop(move || hooks.up())
+            .on_thread_start(move |_| hooks.up())
+            .on_thread_stop(move |_| hooks.up())
             .build()
             .unwrap();
         let name = || common::thread::current().name().map(str::to_owned);

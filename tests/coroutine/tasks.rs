@@ -150,7 +150,7 @@ fn a_body_that_waits_where_no_task_runs_cannot_be_continued_by_one_half_way() {
     begin();
     assert!(BEGUN.take().is_some_and(|co| co.state() == State::Suspended));
     // A thread of a worker, before its first task.
-    let rt = Runtime::builder().workers(1).on_thread_start(begin).build().unwrap();
+    let rt = Runtime::builder().workers(1).on_thread_start(move |_| begin()).build().unwrap();
     assert_eq!(rt.block_on(go_on), Ok(Resumed::Returned(())));
 }
 

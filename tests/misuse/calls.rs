@@ -96,6 +96,7 @@ fn calls_outside_a_runtime_say_where_to_make_them() {
 fn questions_outside_a_runtime_have_answers() {
     assert!(Handle::try_current().is_none());
     assert!(cygnet::current_id().is_none());
+    assert!(cygnet::current_worker().is_none());
     assert!(!cygnet::is_cancelled());
     assert_eq!(cygnet::blocking(|| 7), 7);
     assert_eq!(no_suspend(|| 7), 7);
@@ -211,8 +212,8 @@ fn hooks_of_threads_that_panic_do_no_harm() {
     within(|| {
         let rt = Runtime::builder()
             .workers(2)
-            .on_thread_start(|| panic!("a hook at the start"))
-            .on_thread_stop(|| panic!("a hook at the end"))
+            .on_thread_start(|_| panic!("a hook at the start"))
+            .on_thread_stop(|_| panic!("a hook at the end"))
             .build()
             .unwrap();
         assert_eq!(rt.block_on(|| spawn(|| 7).join().unwrap()), 7);
@@ -229,8 +230,8 @@ fn sent_by_hooks(
     let said = Mutex::new(said);
     let rt = Runtime::builder()
         .workers(1)
-        .on_thread_start(move || start(&said.lock().unwrap()))
-        .on_thread_stop(move || stop(&also_said.lock().unwrap()))
+        .on_thread_start(move |_| start(&said.lock().unwrap()))
+        .on_thread_stop(move |_| stop(&also_said.lock().unwrap()))
         .build()
         .unwrap();
     assert_eq!(rt.block_on(|| 7), 7);

@@ -233,7 +233,7 @@ fn a_wait_in_a_hook_of_a_thread_that_panics_is_cut_short() {
             let awaited = common::Mutex::new(Some((Awaited::new(mutex), tell)));
             let other = Runtime::builder()
                 .workers(1)
-                .on_thread_start(move || {
+                .on_thread_start(move |_| {
                     let (awaited, tell) = awaited.lock().unwrap().take().unwrap();
                     unwind_and_tell(awaited, &tell);
                 })

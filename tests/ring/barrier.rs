@@ -218,7 +218,11 @@ fn a_wait_in_a_thread_hook_panics_with_each_strategy() {
                 assert_eq!(barrier.wait_until_published(0), Ok(0));
                 let _ = said.send(panic_of(|| barrier.wait_timeout(1, Duration::from_secs(1))));
             };
-            let rt = cygnet::Runtime::builder().workers(1).on_thread_start(hook).build().unwrap();
+            let rt = cygnet::Runtime::builder()
+                .workers(1)
+                .on_thread_start(move |_| hook())
+                .build()
+                .unwrap();
             let said = heard.recv().unwrap();
             assert!(said.contains("outside of its tasks"), "{said}");
             drop(rt);

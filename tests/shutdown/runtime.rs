@@ -136,8 +136,8 @@ fn threads_begin_and_end_with_the_runtime_and_call_its_hooks() {
         let rt = Runtime::builder()
             .workers(3)
             .thread_name("life")
-            .on_thread_start(move || starts.up())
-            .on_thread_stop(move || stops.up())
+            .on_thread_start(move |_| starts.up())
+            .on_thread_stop(move |_| stops.up())
             .build()
             .unwrap();
         let name = rt.block_on(|| thread::current().name().unwrap().to_owned());

@@ -329,3 +329,28 @@ fn started_tasks_are_spread_over_the_workers() {
         }
     });
 }
+
+/// T14.
+#[test]
+fn a_task_keeps_the_index_of_its_worker() {
+    with_each_and_many(|rt| {
+        let workers = rt.workers();
+        let tasks: Vec<_> = (0..100)
+            .map(|i| {
+                rt.spawn(move || {
+                    let index = current_worker().unwrap();
+                    yields(i % 5);
+                    assert_eq!(current_worker(), Some(index));
+                    index
+                })
+            })
+            .collect();
+        let indices: Vec<_> = tasks.into_iter().map(|task| task.join().unwrap()).collect();
+        assert!(indices.iter().all(|index| *index < workers), "{indices:?}");
+        let handle = rt.handle();
+        assert_eq!(
+            rt.block_on(|| blocking(|| (current_worker(), handle.workers()))),
+            (None, workers)
+        );
+    });
+}

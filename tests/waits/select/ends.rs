@@ -166,7 +166,7 @@ fn between_tasks_a_branch_must_be_ready() {
         let (said, heard) = mpsc::channel();
         let rt = Runtime::builder()
             .workers(1)
-            .on_thread_start(move || {
+            .on_thread_start(move |_| {
                 assert!(Handle::try_current().is_some());
                 assert_eq!(select! { _ = ready(()) => 1 }, Ok(1));
                 let event = Event::new();
