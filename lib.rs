@@ -22,6 +22,9 @@
 //!
 //! # What to use
 //!
+//! docs/coming-from.md compares the calls below, and has them beside those of tokio, Go, rayon and
+//! Kotlin.
+//!
 //! * **Get workers:** [`Runtime`], [`Builder`], [`Handle`]; enter with [`Runtime::block_on`].
 //! * **Start tasks:** [`spawn()`], [`scope()`], [`spawn_now`], [`spawn_unscoped`], [`spawn_local`];
 //!   [`task()`] for a name, a stack size, a guard, or in another place.

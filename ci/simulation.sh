@@ -38,6 +38,7 @@ declare -A real=(
     [pin_workers]='the cores of the machine'
     [planted]='the negative controls'
     [processes]='processes of their own, other programs, and real stacks'
+    [programs]='programs as users write them, with real time limits'
     [sim]='simulates by itself'
     [tokio]='a foreign executor with threads of its own'
     [warm_stacks]='the memory of stacks'

@@ -238,6 +238,8 @@ mod tests {
             ("spawn+join own stack, 2 workers", in_two_units(55.0, 6.0)),
             ("spawn+join through the loop, 1 worker", in_two_units(55.0, 6.0)),
             ("spawn+join through the loop, 2 workers", in_two_units(55.0, 6.0)),
+            ("spawn to start, foreign, beside a job, 1 worker, p99", Target::most(1e6)),
+            ("spawn to start, foreign, beside jobs, 2 workers, p99", Target::most(1e6)),
             ("batch, a task, later rounds, 1 worker", Target::most(30.0)),
             ("batch, a task, later rounds, 2 workers", Target::most(30.0)),
             ("batch, 2 workers to 1", Target::ratio(1.0)),
