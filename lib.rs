@@ -33,8 +33,8 @@
 //!   [`serial`](Pipeline::serial) and [`ordered`](Pipeline::ordered) stages.
 //! * **Start several, and end with the first failure:** [`try_scope`]; [`all_fail_fast`]; a
 //!   [`TaskGroup`] that fails fast.
-//! * **Wait:** [`Task::join`], [`Task::value`], [`park`] and [`Unparker`], [`sleep()`], [`interval()`],
-//!   [`yield_now`], [`yield_to`], [`checkpoint`].
+//! * **Wait:** [`Task::join`], [`Task::value`], [`park`] and [`Unparker`], [`sleep()`],
+//!   [`interval()`], [`yield_now`], [`yield_to`], [`checkpoint`].
 //! * **Synchronise tasks, threads and futures:** [`sync`], with [`Mutex`](sync::Mutex),
 //!   [`RwLock`](sync::RwLock), [`Condvar`](sync::Condvar), [`Semaphore`](sync::Semaphore),
 //!   [`Event`](sync::Event), [`Barrier`](sync::Barrier), and the channels
@@ -51,7 +51,8 @@
 //! * **Switch by hand, without workers:** [`coroutine::Coroutine`].
 //! * **Cancel:** [`Task::cancel`]; [`CancelHandle`], which can be [waited
 //!   for](CancelHandle::cancelled_async); [`timeout`], [`try_timeout`], [`deadline`];
-//!   [`on_cancel`]; [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`shield`], [`Cancelled::unwind`].
+//!   [`on_cancel`]; [`is_cancelled`], [`checkpoint`]; [`ignore_cancellation`], [`shield`],
+//!   [`Cancelled::unwind`].
 //! * **Stop gracefully, and finish work in progress:** [`shutdown`], with
 //!   [`Swansong`](shutdown::Swansong), [`Guard`](shutdown::Guard),
 //!   [`Interrupt`](shutdown::Interrupt); with features, also around streams, readers and writers.

@@ -130,3 +130,138 @@ where
 {
     Ok(find_map("par::all", source, |item| (!f(item)).then_some(()))?.is_none())
 }
+
+/// Calls `f` with each item, in any order, on any worker, until one call fails. Returns that error.
+/// If several calls fail, one of their errors is returned, and the others are dropped.
+///
+/// Ends early, suspends and costs like [`find_any`].
+///
+/// ```
+/// use cygnet::par;
+/// type Outcome = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+///
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// let check = |texts: &[&str]| -> Outcome {
+///     par::try_for_each(texts, |text| Ok(drop(text.parse::<f64>()?)))
+/// };
+/// assert!(rt.block_on(|| check(&["1", "2.5"])).is_ok());
+/// assert!(rt.block_on(|| check(&["1", "two"])).is_err());
+/// ```
+///
+/// # Errors
+/// An error of `f`; or one made from the [`Cancelled`] of [`for_each`](crate::par::for_each).
+///
+/// # Panics
+/// As for [`find_any`].
+#[track_caller]
+pub fn try_for_each<S, E, F>(source: S, f: F) -> Result<(), E>
+where
+    S: IntoSource,
+    E: From<Cancelled> + Send,
+    F: Fn(S::Item) -> Result<(), E> + Sync,
+{
+    match find_map("par::try_for_each", source, |item| f(item).err())? {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+struct TryFold<I, M, R> {
+    identity: I,
+    map: M,
+    reduce: R,
+}
+
+impl<S, T, E, I, M, R> Body<S> for TryFold<I, M, R>
+where
+    S: Source,
+    T: Send,
+    E: Send,
+    I: Fn() -> T + Sync,
+    M: Fn(S::Item) -> Result<T, E> + Sync,
+    R: Fn(T, T) -> T + Sync,
+{
+    type Out = Result<T, E>;
+
+    #[inline]
+    fn begin(&self) -> Result<T, E> {
+        Ok((self.identity)())
+    }
+
+    #[inline]
+    fn chunk(&self, out: Result<T, E>, chunk: S) -> ControlFlow<Result<T, E>, Result<T, E>> {
+        let mut items = chunk.items();
+        let out = out.and_then(|out| {
+            items.try_fold(out, |out, item| match (self.map)(item) {
+                Ok(value) => Ok((self.reduce)(out, value)),
+                Err(error) => {
+                    drop(out);
+                    Err(error)
+                }
+            })
+        });
+        drop(items);
+        if out.is_ok() { ControlFlow::Continue(out) } else { ControlFlow::Break(out) }
+    }
+
+    #[inline]
+    fn merge(&self, first: Result<T, E>, second: Result<T, E>) -> Result<T, E> {
+        match (first, second) {
+            (Ok(first), Ok(second)) => Ok((self.reduce)(first, second)),
+            (Err(error), other) => {
+                drop(other);
+                Err(error)
+            }
+            (Ok(value), error) => {
+                drop(value);
+                error
+            }
+        }
+    }
+}
+
+/// Maps each item to a value and reduces the values to one, like
+/// [`map_reduce`](crate::par::map_reduce), until one call of `map` fails. Returns that error, or
+/// one of them.
+///
+/// Ends early like [`find_any`]; suspends and costs like [`map_reduce`](crate::par::map_reduce).
+///
+/// ```
+/// use cygnet::par;
+/// type Outcome = Result<u64, Box<dyn std::error::Error + Send + Sync>>;
+///
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// let sum = |texts: &[&str]| -> Outcome {
+///     par::try_map_reduce(texts, || 0, |text| Ok(text.parse::<u64>()?), |a, b| a + b)
+/// };
+/// assert_eq!(rt.block_on(|| sum(&["1", "2", "3"])).unwrap(), 6);
+/// let error = rt.block_on(|| sum(&["1", "two", "3"])).unwrap_err();
+/// assert_eq!(error.to_string(), "invalid digit found in string");
+/// ```
+///
+/// # Errors
+/// An error of `map`; or one made from the [`Cancelled`] of [`for_each`](crate::par::for_each). The
+/// values reduced so far are dropped.
+///
+/// # Panics
+/// As for [`map_reduce`](crate::par::map_reduce), even if a call of `map` has failed.
+#[track_caller]
+pub fn try_map_reduce<S, T, E, I, M, R>(source: S, identity: I, map: M, reduce: R) -> Result<T, E>
+where
+    S: IntoSource,
+    T: Send,
+    E: From<Cancelled> + Send,
+    I: Fn() -> T + Sync,
+    M: Fn(S::Item) -> Result<T, E> + Sync,
+    R: Fn(T, T) -> T + Sync,
+{
+    let body = TryFold { identity, map, reduce };
+    match run("par::try_map_reduce", source.into_source(), &body)? {
+        (Err(error), _) => Err(error),
+        (Ok(value), Stop::No) => Ok(value),
+        (Ok(value), _) => {
+            drop(value);
+            Err(Cancelled::here().into())
+        }
+    }
+}

@@ -19,7 +19,9 @@
 //! | process each item | [`for_each`] |
 //! | reduce the items to one value | [`map_reduce`], [`fold_reduce`] |
 //! | map the items to a `Vec` | [`map_collect`] |
+//! | sum up | [`sum`], [`count`], [`min`], [`max`] |
 //! | search | [`find_any`], [`any`], [`all`] |
+//! | end with the first error | [`try_for_each`], [`try_map_reduce`] |
 //! | sort | [`sort_unstable`], [`sort_unstable_by`], [`sort_unstable_by_key`] |
 //!
 //! A loop goes over ranges of integers, slices, `&Vec`, `&mut Vec`, `Vec`, references to arrays and
@@ -95,13 +97,15 @@ mod pace;
 mod ranges;
 mod sort;
 mod source;
+mod summary;
 
 pub use collect::map_collect;
 pub use each::{fold_reduce, for_each, map_reduce};
-pub use find::{all, any, find_any};
+pub use find::{all, any, find_any, try_for_each, try_map_reduce};
 pub use items::Items;
 pub use ranges::Integer;
 pub use sort::{sort_unstable, sort_unstable_by, sort_unstable_by_key};
 pub use source::{
     AtLeast, Chunks, ChunksMut, IntoSource, Source, Zip, at_least, chunks, chunks_mut, zip,
 };
+pub use summary::{count, max, min, sum};

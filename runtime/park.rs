@@ -11,8 +11,8 @@ use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::release::SharedRef;
 use crate::task::record::Phase;
 
-/// Lets the other ready tasks of this worker run, then continues. A task that has not started gets a
-/// turn when this worker has switched 61 times since the last such turn, however long that takes;
+/// Lets the other ready tasks of this worker run, then continues. A task that has not started gets
+/// a turn when this worker has switched 61 times since the last such turn, however long that takes;
 /// [`checkpoint`] counts by time.
 ///
 /// Suspends, unless the thread is unwinding: then it returns at once. Costs a queue operation and a

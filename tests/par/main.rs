@@ -9,6 +9,7 @@ mod pipeline;
 mod pipeline_endings;
 mod places;
 mod sort;
+mod summaries;
 
 use common::prelude::*;
 

@@ -3,6 +3,17 @@
 use super::{Outcome, run};
 use cygnet::{join, par, scope};
 
+/// The sum of numbers, and the first error among texts.
+#[test]
+fn texts_are_parsed_and_summed() -> Outcome {
+    let total = |texts: &'static [&'static str]| {
+        run(|| par::try_map_reduce(texts, || 0, |text| Ok(text.parse::<u32>()?), |a, b| a + b))
+    };
+    assert_eq!(total(&["1", "2"])?, run(|| Ok(par::sum::<_, u32>(&[1, 2])?))?);
+    assert!(total(&["1", "two"]).is_err());
+    Ok(())
+}
+
 /// The sum of squares of a slice.
 #[test]
 fn squares_are_summed() -> Outcome {
