@@ -198,9 +198,7 @@ impl<T> HandleRef<T> {
     #[track_caller]
     pub(crate) fn join_timeout(claim: &mut Option<Self>, time: Duration) -> Result<T, JoinError> {
         let this = claim.as_ref().expect("cygnet: a task was joined again after its outcome");
-        if !this.join.is_done() {
-            this.await_end_for(time)?;
-        }
+        this.await_end_for(time)?;
         let this = claim.take().expect("checked above");
         // SAFETY: the task has ended, and the claim to its outcome is ours.
         unsafe { this.take() }
@@ -212,7 +210,7 @@ impl<T> HandleRef<T> {
         if is_running_task(self.task()) {
             return Err(JoinError::OwnEnd);
         }
-        if is_refused(WaitKind::Grant) {
+        if !self.join.is_done() && is_refused(WaitKind::Grant) {
             // Panics, with a message that says where the caller is, unless the thread is unwinding.
             let _ = assert_may_wait();
             return Err(JoinError::Cancelled(Cancelled::here()));

@@ -100,8 +100,9 @@ impl<T> ScopedTask<'_, T> {
     /// the same cost. Does not suspend.
     #[track_caller]
     pub fn cancel(&self, reason: impl Into<Reason>) {
-        let claim = self.claim.as_ref().expect("present until the task is joined");
-        cancel(claim, Some(Cause::new(reason.into(), Some(Location::caller()))));
+        if let Some(claim) = &self.claim {
+            cancel(claim, Some(Cause::new(reason.into(), Some(Location::caller()))));
+        }
     }
 
     /// Returns a handle that can only cancel the task, and may outlive the scope. See
@@ -125,7 +126,7 @@ impl<T> ScopedTask<'_, T> {
     /// # });
     /// ```
     pub fn is_finished(&self) -> bool {
-        self.claim.as_ref().is_some_and(|claim| claim.join.is_done())
+        self.claim.as_ref().is_none_or(|claim| claim.join.is_done())
     }
 
     /// The task's identity, which [`current_id`](crate::current_id) returns inside the task. Does

@@ -172,6 +172,8 @@ impl<T> Task<T> {
     ///
     /// If the time is up, or the calling task is cancelled, the handle keeps its claim, and the
     /// task lives on. A time of zero suspends once; a time that overflows the clock never passes.
+    /// When the outcome has been returned, the handle is empty: the task is finished, to cancel it
+    /// does nothing, and other calls panic.
     ///
     /// Suspends the calling task, or blocks a plain thread, unless the task has ended. Calls no
     /// child in place. Costs two locked instructions, and in a task a timer.
@@ -192,7 +194,8 @@ impl<T> Task<T> {
     /// ```
     ///
     /// # Errors
-    /// [`JoinError::TimedOut`]; the errors of [`join`](Task::join).
+    /// [`JoinError::TimedOut`]; the errors of [`join`](Task::join). A caller that is cancelled gets
+    /// [`JoinError::Cancelled`] even if the task has ended: its value stays where it is.
     ///
     /// # Panics
     /// If the outcome has been taken by an earlier call. As `join` does.
@@ -218,7 +221,9 @@ impl<T> Task<T> {
     /// ```
     #[track_caller]
     pub fn cancel(&self, reason: impl Into<Reason>) {
-        cancel(self.record(), Some(Cause::new(reason.into(), Some(Location::caller()))));
+        if let Some(claim) = &self.claim {
+            cancel(claim, Some(Cause::new(reason.into(), Some(Location::caller()))));
+        }
     }
 
     /// Returns a handle that can only cancel the task. See [`CancelHandle`]. Does not suspend.
@@ -238,7 +243,7 @@ impl<T> Task<T> {
     /// assert_eq!(task.join().unwrap(), 7);
     /// ```
     pub fn is_finished(&self) -> bool {
-        self.record().join.is_done()
+        self.claim.as_ref().is_none_or(|claim| claim.join.is_done())
     }
 
     /// Gives up the handle without cancelling the task. The task's parent still ends after it. The
@@ -306,8 +311,8 @@ impl<T> Future for Task<T> {
 
 debug! {
     impl<T> Task<T> as this {
-        id: this.record().id(),
-        name: this.name(),
+        id: this.claim.as_ref().map(|claim| claim.id()),
+        name: this.claim.as_ref().and_then(|claim| claim.name()),
         finished: this.is_finished(),
     }
 }

@@ -48,7 +48,7 @@ debug! { impl<E> TryScope<'_, '_, E> { .. } }
 /// The others learn of the cancel ([`Reason::SiblingFailed`]) from their present or next wait, and
 /// pass it on with `?`; what they return then does not count. `f` is cancelled like a task. Tasks
 /// that have not started never do. `Ok` means that `f` and all these tasks have returned `Ok`. So a
-/// cancel from outside is a failure, too, if it kept a task from its start.
+/// cancel is a failure, too, if it kept a task from its start.
 ///
 /// As in any scope, tasks may borrow what lives outside, and all of them have ended when the call
 /// returns. (A plain `scope` cancels nothing if `f` panics: it does as `std::thread::scope` does,
@@ -114,15 +114,22 @@ where
         Err(payload) => (None, scope.fail(First::Panic(payload))),
     };
     await_children(frame);
-    let first = scope.first.lock().take();
-    // Destructors and conversions of the user run after this, outside the scope.
-    let (first, value, other) = leave(frame, outer, Ok((first, value, other)));
-    drop(other);
-    match first {
-        None => Ok(value.expect("a closure without a failure has returned a value")),
-        Some(First::Error(error)) => Err(error),
-        Some(First::Cancelled(cancelled)) => Err(cancelled.into()),
-        Some(First::Panic(payload)) => resume_unwind(payload),
+    let result = match scope.first.lock().take() {
+        Some(First::Panic(payload)) => Err(payload),
+        first => Ok(first),
+    };
+    // Destructors and conversions of the user run after this, outside the scope, and not while a
+    // panic unwinds.
+    let left = catch_unwind(AssertUnwindSafe(|| leave(frame, outer, result)));
+    if let Ok(None) = left {
+        return Ok(value.expect("a closure without a failure has returned a value"));
+    }
+    drop((value, other));
+    match left {
+        Ok(Some(First::Error(error))) => Err(error),
+        Ok(Some(First::Cancelled(cancelled))) => Err(cancelled.into()),
+        Ok(Some(First::Panic(payload))) | Err(payload) => resume_unwind(payload),
+        Ok(None) => unreachable!("returned above"),
     }
 }
 
@@ -198,11 +205,14 @@ impl<E> Attempt<'_, '_, E> {
 
 impl<E> Drop for Attempt<'_, '_, E> {
     fn drop(&mut self) {
-        // A task that has no stack is not cancelled, and makes the scope panic.
-        let node = self.scope.scope.node();
-        if !self.has_begun && is_cancelled(node) {
-            self.scope.fail(First::Cancelled(Cancelled::new(cause_of(node))));
+        if self.has_begun {
+            return;
         }
+        // If not the scope, a joiner that was itself cancelled has cancelled the task. Or there was
+        // no stack for it, which makes the scope panic unless the handle is forgotten.
+        let node = self.scope.scope.node();
+        let cause = if is_cancelled(node) { cause_of(node) } else { Cause::unknown() };
+        self.scope.fail(First::Cancelled(Cancelled::new(cause)));
     }
 }
 

@@ -119,7 +119,8 @@ impl Worker {
         if !self.has_fresh() {
             return Found::Nothing;
         }
-        if self.has_shared() {
+        // To an isolated worker nearly all of what lies there are outsiders.
+        if self.has_shared() && !self.isolations.any() {
             return Found::Shared { beside: 1 + self.queues.ready.len_up_to(MOST_JOBS) };
         }
         // Between ready tasks, the worker's own have the turn that `pick` gives them.

@@ -42,10 +42,8 @@ const NOBODY: Stint = (ptr::null(), 0);
 pub(crate) struct CheckIns {
     /// Check-ins that may still pass without a look for fresh tasks.
     left: Cell<u32>,
-    /// When fresh tasks were first seen, if each look since has found some.
+    /// When fresh tasks were first seen, or one was last begun, if each look since has found some.
     fresh_since: Cell<Option<Tick>>,
-    /// When one was last begun.
-    begun: Cell<Option<Tick>>,
     /// Looks that may still pass without a reading of the clock, and when it was last read.
     readings: Cell<u32>,
     read: Cell<Option<Tick>>,
@@ -79,15 +77,9 @@ impl CheckIns {
         };
         let now = now();
         let since = self.fresh_since.get().unwrap_or(now);
-        // The task that computes here goes on for a while between two that are begun.
-        let is_due = now.since(since) >= patience && self.begun.get() != Some(now);
-        // Shared tasks that are left behind have waited as long. The next of the worker's own has a
-        // time of its own.
-        let goes_on = !is_due || found != Found::Own;
-        self.fresh_since.set(goes_on.then_some(since));
-        if is_due {
-            self.begun.set(Some(now));
-        }
+        let is_due = now.since(since) >= patience;
+        // The next task has a time of its own, in which the others here go on.
+        self.fresh_since.set(Some(if is_due { now } else { since }));
         is_due
     }
 
@@ -199,21 +191,21 @@ mod tests {
         assert!(!check_ins.found(Found::Own, || at(5_900)));
         assert!(check_ins.found(Found::Own, || at(6_100)));
         // The next task has a millisecond of its own.
-        assert!(!check_ins.found(Found::Own, || at(6_200)));
+        assert!(!check_ins.found(Found::Own, || at(7_000)));
         assert!(check_ins.found(Found::Own, || at(7_300)));
     }
 
     #[test]
-    fn a_task_that_any_worker_could_take_is_begun_sooner_and_the_next_one_after_it() {
+    fn a_task_that_any_worker_could_take_is_begun_sooner() {
         let check_ins = CheckIns::default();
         assert!(!check_ins.found(SHARED, || at(5_000)));
         assert!(!check_ins.found(SHARED, || at(5_150)));
         assert!(check_ins.found(SHARED, || at(5_300)));
-        assert!(!check_ins.found(SHARED, || at(5_301)), "the task that computes goes on");
-        assert!(check_ins.found(SHARED, || at(5_400)));
+        assert!(!check_ins.found(SHARED, || at(5_400)), "the task that computes goes on");
+        assert!(check_ins.found(SHARED, || at(5_600)));
         let crowded = Found::Shared { beside: 5 };
-        assert!(!check_ins.found(crowded, || at(5_900)), "each that computes here has its time");
-        assert!(check_ins.found(crowded, || at(6_200)));
+        assert!(!check_ins.found(crowded, || at(6_500)), "each that computes here has its time");
+        assert!(check_ins.found(crowded, || at(6_700)));
     }
 
     #[test]

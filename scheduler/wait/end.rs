@@ -51,6 +51,9 @@ impl Worker {
             self.give_way(task);
             return Err(Interruption::Cancelled);
         }
+        if join.is_done() {
+            return Ok(());
+        }
         assert_may_suspend();
         let location = Location::caller();
         let _waits = waits(|| format!("the end of a task, for a time, at {location}"));
@@ -96,8 +99,8 @@ pub(crate) fn await_end_anywhere(join: &JoinWord, kind: WaitKind) -> Result<(), 
     Ok(())
 }
 
-/// The same, but only until a moment, if that is given. The caller has not found the task ended. A
-/// cancel of the caller cuts the wait short, unless the task has ended.
+/// The same, but only until a moment, if that is given. A caller that is cancelled does not wait; a
+/// cancel cuts its wait short, unless the task has ended by then.
 #[track_caller]
 pub(crate) fn await_end_anywhere_until(
     join: &JoinWord,
@@ -106,7 +109,11 @@ pub(crate) fn await_end_anywhere_until(
     if let Some(worker) = Worker::current()
         && let Some(task) = worker.task()
     {
-        return worker.await_end_until(task, join, until.map_or(Tick::NEVER, Tick::not_before));
+        return match until {
+            Some(until) => worker.await_end_until(task, join, Tick::not_before(until)),
+            None if worker.await_end(task, join, WaitKind::Grant).is_ok() => Ok(()),
+            None => Err(Interruption::Cancelled),
+        };
     }
     let location = Location::caller();
     let _waits = waits(|| format!("the end of a task, for a time, at {location}"));

@@ -254,6 +254,54 @@ fn a_try_scope_of_an_unwinding_task_calls_its_tasks_or_waits_for_them() {
     });
 }
 
+/// T50. The deadline of the joiner cancels the task, and not the scope.
+#[test]
+fn a_task_that_its_joiner_has_cancelled_is_a_failure() {
+    in_task_with(&[1], |_| {
+        let never = Count::new();
+        let result = try_scope(|s| {
+            let task = s.spawn_try(|| {
+                never.up();
+                Ok::<(), Oops>(())
+            });
+            assert!(timeout(Duration::ZERO, || task.value()).is_err());
+            Ok(())
+        });
+        assert_eq!(result, Err(Oops::Cancelled(Reason::HandleDropped)));
+        assert_eq!(never.get(), 0);
+    });
+}
+
+/// T50.
+#[test]
+fn the_first_panic_goes_on_and_values_are_dropped_before_that() {
+    struct Asks(Count);
+
+    impl Drop for Asks {
+        fn drop(&mut self) {
+            self.0.add(1 + 100 * usize::from(std::thread::panicking()));
+        }
+    }
+
+    in_task_and_many(|_| {
+        let said = panic_of(|| {
+            try_scope(|s| -> Result<(), Oops> {
+                s.spawn(|| panic!("a plain task"));
+                panic!("the closure")
+            })
+        });
+        assert_eq!(said, "the closure");
+        let dropped = Count::new();
+        panics_with("no luck", || {
+            try_scope(|s| {
+                s.spawn_try(|| -> Result<(), Oops> { panic!("no luck") });
+                Ok(Asks(dropped))
+            })
+        });
+        assert_eq!(dropped.get(), 1, "not while the panic unwinds");
+    });
+}
+
 /// T41.
 #[test]
 fn a_task_that_cannot_fail_cancels_nothing_in_a_try_scope() {

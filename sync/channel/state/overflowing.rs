@@ -75,7 +75,8 @@ impl<T> Channel<T> {
             if state.overflow.values.len() == 1 || by_permit || waits {
                 self.refill(state, wakes);
             }
-            if waits {
+            // Again: one that has come meanwhile may not have seen that there are values here.
+            if self.receivers_wait() {
                 self.serve_in::<Receivers>(state, wakes);
             }
             Ok(())

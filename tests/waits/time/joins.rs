@@ -57,6 +57,20 @@ fn a_cancel_of_the_caller_ends_its_join_and_not_the_task() {
     });
 }
 
+/// T52. The value stays, for a caller that is not cancelled.
+#[test]
+fn a_cancelled_caller_does_not_get_the_value_of_a_task_that_has_ended() {
+    in_task_and_many(|_| {
+        let mut task = spawn(|| 7);
+        give_way_until(|| task.is_finished());
+        let late = timeout(Duration::ZERO, || task.join_timeout(LONG)).unwrap_err().into_inner();
+        assert!(late.unwrap_err().is_cancelled());
+        let late = timeout(Duration::ZERO, || task.join_timeout(Duration::MAX)).unwrap_err();
+        assert!(late.into_inner().unwrap_err().is_cancelled());
+        assert_eq!(task.join().unwrap(), 7);
+    });
+}
+
 /// T52. The end of the task and the limit come at the same time.
 #[test]
 fn a_join_gets_the_value_or_leaves_it_there() {
@@ -80,6 +94,14 @@ fn a_second_outcome_and_a_join_where_nothing_may_wait_are_mistakes() {
         let mut task = spawn(|| 7);
         assert_eq!(task.join_timeout(LONG).unwrap(), 7);
         panics_with("after its outcome", || task.join_timeout(LONG));
+        assert!(task.is_finished() && format!("{task:?}").contains("finished: true"));
+        task.cancel("it has ended");
+        scope(|s| {
+            let mut task = s.spawn(|| 7);
+            assert_eq!(task.join_timeout(LONG).unwrap(), 7);
+            assert!(task.is_finished() && format!("{task:?}").contains("finished: true"));
+            task.cancel("it has ended");
+        });
         let (mut task, unparker) = sleeper(rt);
         panics_with("no_suspend", || no_suspend(|| task.join_timeout(LONG)));
         let refused = while_unwinding(|| task.join_timeout(LONG)).unwrap_err();
