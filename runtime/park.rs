@@ -194,8 +194,8 @@ pub fn current_id() -> Option<TaskId> {
     Some(TaskId(Worker::current()?.task()?.id()))
 }
 
-/// Returns the index of the worker whose thread this is, from 0 to the number of its runtime's
-/// workers less one, or `None` on any other thread. A task that has started gets the same answer
+/// Returns the index of the calling thread's worker, or `None` if the thread is no worker's. The
+/// workers of a runtime have the indices from 0 on. A task that has started gets the same answer
 /// until its end, unless it is migratable: so the index can choose one of several shards, such as
 /// counters that each worker has for itself.
 ///

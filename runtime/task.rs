@@ -32,8 +32,8 @@ impl fmt::Display for TaskId {
 /// Dropping it cancels the task and all its descendants, without waiting. A task that has not
 /// started never will; its captures are dropped when its turn comes. A started task learns of the
 /// cancellation from its present or next wait. [`Task::detach`] gives up the handle without
-/// cancelling. (Dropping the handle of a task in a [`scope`](crate::scope()) does not cancel: that
-/// scope waits for it, and would be waiting for something nobody wants.)
+/// cancelling. (Dropping the handle of a task in a [`scope`](crate::scope()) does not cancel the
+/// task, as the scope waits for it in any case.)
 ///
 /// A `Task` is also a future with the outcome of [`Task::join`], for use in any executor; inside a
 /// task, call `join`. Forgetting a handle (`mem::forget`) leaks the record and the result, and the

@@ -85,8 +85,9 @@ debug! { impl<E> TryScope<'_, '_, E> { .. } }
 /// ```
 ///
 /// # Errors
-/// The first error. An error made from a [`Cancelled`] if a task did not start, or was unwound by
-/// [`Cancelled::unwind`], because of a cancel from outside.
+/// The first error. An error made from a [`Cancelled`] if the first failure was a task that did not
+/// start, or was unwound by [`Cancelled::unwind`], because it was cancelled: from outside, or by a
+/// joiner that was cancelled itself.
 ///
 /// # Panics
 /// With the panic that was the first failure, or else with the first panic of another task of the

@@ -26,7 +26,8 @@ pub(super) enum Found {
     Nothing,
     /// Fresh tasks in the queue of this worker alone.
     Own,
-    /// Fresh tasks that any worker could take, while so many tasks compute here.
+    /// Fresh tasks that any worker could take. `beside` is the number of tasks that compute on this
+    /// worker.
     Shared {
         beside: u32,
     },
