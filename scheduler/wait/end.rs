@@ -27,15 +27,11 @@ impl Worker {
             self.give_way(task);
             return Err(Interrupted);
         }
-        if join.is_done() {
+        if !registers(task, join) {
             return Ok(());
         }
-        assert_may_suspend();
         let location = Location::caller();
         let _waits = waits(|| format!("the end of a task at {location}"));
-        if join.register(Waiter::Task(waiter_of(task))).is_err() {
-            return Ok(());
-        }
         self.wait_or_take_back(task, kind, || join.take_back())
     }
 
@@ -51,15 +47,11 @@ impl Worker {
             self.give_way(task);
             return Err(Interruption::Cancelled);
         }
-        if join.is_done() {
+        if !registers(task, join) {
             return Ok(());
         }
-        assert_may_suspend();
         let location = Location::caller();
         let _waits = waits(|| format!("the end of a task, for a time, at {location}"));
-        if join.register(Waiter::Task(waiter_of(task))).is_err() {
-            return Ok(());
-        }
         let (result, worker) = self.wait_until(task, at);
         let Err(short) = result else { return Ok(()) };
         if !join.take_back() {
@@ -125,6 +117,18 @@ pub(crate) fn await_end_anywhere_until(
         waiter.wait();
     }
     Ok(())
+}
+
+/// Registers the running task for the end of another, unless that has ended. Returns whether there
+/// is something to wait for.
+#[inline]
+#[track_caller]
+fn registers(task: TaskRef<'_>, join: &JoinWord) -> bool {
+    if join.is_done() {
+        return false;
+    }
+    assert_may_suspend();
+    join.register(Waiter::Task(waiter_of(task))).is_ok()
 }
 
 /// The calling thread, to be registered for the end of a task. It stays in its wait until the grant
