@@ -27,12 +27,10 @@ impl Worker {
             self.give_way(task);
             return Err(Interrupted);
         }
-        if !registers(task, join) {
-            return Ok(());
-        }
+        let Some(worker) = register(task, join) else { return Ok(()) };
         let location = Location::caller();
         let _waits = waits(|| format!("the end of a task at {location}"));
-        self.wait_or_take_back(task, kind, || join.take_back())
+        worker.wait_or_take_back(task, kind, || join.take_back())
     }
 
     /// The same, but only until `at`.
@@ -47,12 +45,10 @@ impl Worker {
             self.give_way(task);
             return Err(Interruption::Cancelled);
         }
-        if !registers(task, join) {
-            return Ok(());
-        }
+        let Some(worker) = register(task, join) else { return Ok(()) };
         let location = Location::caller();
         let _waits = waits(|| format!("the end of a task, for a time, at {location}"));
-        let (result, worker) = self.wait_until(task, at);
+        let (result, worker) = worker.wait_until(task, at);
         let Err(short) = result else { return Ok(()) };
         if !join.take_back() {
             // The task has ended at this moment.
@@ -119,16 +115,18 @@ pub(crate) fn await_end_anywhere_until(
     Ok(())
 }
 
-/// Registers the running task for the end of another, unless that has ended. Returns whether there
-/// is something to wait for.
+/// Registers the running task for the end of another. Returns the worker that it then runs on, or
+/// `None` if the other task has ended. The waker of an earlier poll is dropped here: its destructor
+/// may wait, and a migratable task may change workers there.
 #[inline]
 #[track_caller]
-fn registers(task: TaskRef<'_>, join: &JoinWord) -> bool {
+fn register<'a>(task: TaskRef<'_>, join: &JoinWord) -> Option<&'a Worker> {
     if join.is_done() {
-        return false;
+        return None;
     }
     assert_may_suspend();
-    join.register(Waiter::Task(waiter_of(task))).is_ok()
+    join.register(Waiter::Task(waiter_of(task))).ok()?;
+    Some(Worker::current().expect("tasks run on workers"))
 }
 
 /// The calling thread, to be registered for the end of a task. It stays in its wait until the grant

@@ -269,6 +269,46 @@ fn the_end_of_a_joined_task_does_not_end_a_wait_of_an_earlier_waker() {
 }
 
 #[test]
+fn a_migratable_task_that_has_moved_to_drop_a_waker_waits_on_its_new_worker() {
+    with(&[2, 3, 8], |rt| {
+        join_that_moves(rt, |task| task.join());
+        join_that_moves(rt, |mut task| task.join_timeout(Duration::MAX));
+        join_that_moves(rt, |mut task| task.join_timeout(Duration::from_secs(3600)));
+    });
+}
+
+fn join_that_moves(rt: &Runtime, join: fn(Task<bool>) -> Result<bool, JoinError>) {
+    let (open, mut task) = gated(rt);
+    let mut open = Some(open);
+    let moves = calling_at_drop(move || {
+        let from = current_worker();
+        while current_worker() == from {
+            let (me, goes_on) = (unparker(), Flag::new());
+            spawn(move || {
+                me.unpark();
+                // Unless this runs on the other worker, that one has to continue the joiner.
+                goes_on.hold();
+            })
+            .detach();
+            park().unwrap();
+            goes_on.set();
+        }
+        let open = open.take().unwrap();
+        spawn(move || {
+            // The wait is likely to have begun by then.
+            sleep(Duration::from_millis(1)).unwrap();
+            open.send(()).unwrap();
+        })
+        .detach();
+    });
+    polled(&mut task, &moves);
+    drop(moves);
+    // SAFETY: it holds a handle over its suspensions.
+    let joiner = unsafe { cygnet::task().migratable() }.spawn_in(rt, move || join(task).unwrap());
+    assert!(joiner.join().unwrap());
+}
+
+#[test]
 fn a_migratable_task_may_move_while_its_join_drops_an_earlier_waker() {
     fn poll_and_join(n: u64) -> u64 {
         let mut task = spawn(move || vec![n; 4]);
