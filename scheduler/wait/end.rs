@@ -41,7 +41,8 @@ impl Worker {
         join: &JoinWord,
         at: Tick,
     ) -> Result<(), Interruption> {
-        if self.is_interrupted() {
+        // Looks for a cancel, and makes sure that a later one finds the task in `wait_until`.
+        if self.is_interrupted() || !self.may_wait() {
             self.give_way(task);
             return Err(Interruption::Cancelled);
         }

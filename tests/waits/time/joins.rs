@@ -57,6 +57,20 @@ fn a_cancel_of_the_caller_ends_its_join_and_not_the_task() {
     });
 }
 
+/// T52. The caller has never waited, so no cancel knows of it before.
+#[test]
+fn a_cancel_from_above_ends_a_join_for_a_time() {
+    in_task_and_many(|rt| {
+        let (mut task, unparker) = sleeper(rt);
+        let joins = move || assert!(task.join_timeout(LONG).unwrap_err().is_cancelled());
+        // Its closure returns at once, so it does not park.
+        let above = parked(rt, 1, move || spawn(joins).detach());
+        above.cancel("enough");
+        above.join().unwrap();
+        unparker.unpark();
+    });
+}
+
 /// T52. The value stays, for a caller that is not cancelled.
 #[test]
 fn a_cancelled_caller_does_not_get_the_value_of_a_task_that_has_ended() {
