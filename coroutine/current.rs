@@ -145,13 +145,21 @@ pub fn current() -> Current {
     // SAFETY: a coroutine in the chain of the running thread is alive.
     match unsafe { innermost().as_ref() } {
         Some(link) => Current { id: link.id, name: link.name.clone(), main: false },
-        None => THREAD.with(|thread| {
-            if thread.main_id.get() == 0 {
-                thread.main_id.set(new_id());
-            }
-            Current { id: thread.main_id.get(), name: None, main: true }
-        }),
+        None => Current { id: main_id(), name: None, main: true },
     }
+}
+
+/// Returns the id of this thread's main coroutine.
+// Not inlined: a caller in a migratable task could keep the word's address while it changes
+// threads.
+#[inline(never)]
+fn main_id() -> u64 {
+    THREAD.with(|thread| {
+        if thread.main_id.get() == 0 {
+            thread.main_id.set(new_id());
+        }
+        thread.main_id.get()
+    })
 }
 
 impl Current {

@@ -48,6 +48,9 @@ fn is_pooled(class: StackClass) -> bool {
 }
 
 /// Takes a stack of the class, for a coroutine of this thread.
+// Not inlined, and neither is `give_back`: a caller in a migratable task could keep the pool's
+// address while it changes threads.
+#[inline(never)]
 pub(super) fn take(class: StackClass) -> Result<Stack, CreateError> {
     let pooled = POOL.try_with(|pool| {
         current::notice_the_end_of_this_thread();
@@ -68,6 +71,7 @@ pub(super) fn take(class: StackClass) -> Result<Stack, CreateError> {
 }
 
 /// Takes back a stack without live frames. Not called from that stack.
+#[inline(never)]
 pub(super) fn give_back(stack: Stack) {
     let mut stack = Some(stack);
     // An error means that the thread is ending and its pool has gone.
