@@ -33,7 +33,8 @@
 //!   [`serial`](Pipeline::serial) and [`ordered`](Pipeline::ordered) stages.
 //! * **Start several, and end with the first failure:** [`try_scope`]; [`all_fail_fast`]; a
 //!   [`TaskGroup`] that fails fast.
-//! * **Wait:** [`Task::join`], [`Task::value`], [`park`] and [`Unparker`], [`sleep()`],
+//! * **Take values as they come:** [`TaskGroup::next`].
+//! * **Wait:** [`Task::join`], [`Task::value`], [`Task::shared`] for several that wait, [`park`] and [`Unparker`], [`sleep()`],
 //!   [`interval()`], [`yield_now`], [`yield_to`], [`checkpoint`].
 //! * **Synchronise tasks, threads and futures:** [`sync`], with [`Mutex`](sync::Mutex),
 //!   [`RwLock`](sync::RwLock), [`Condvar`](sync::Condvar), [`Semaphore`](sync::Semaphore),
@@ -151,6 +152,7 @@
 //! | [`sync`], [`ring`] | locks and channels; rings of items and sequences |
 //! | [`par`], `pipeline` | parallel loops; items that pass through stages |
 //! | [`shutdown`] | graceful shutdown |
+//! | `group` | groups of tasks; tasks that several wait for |
 //! | `actor` | actors: a state behind a mailbox |
 //! | [`coroutine`] | coroutines without workers |
 //! | `sim` | simulation (feature `sim`) |
@@ -169,6 +171,7 @@ mod macros;
 mod actor;
 mod asm;
 pub mod coroutine;
+mod group;
 pub mod par;
 mod pipeline;
 mod retire;
@@ -183,6 +186,7 @@ pub mod sync;
 mod task;
 
 pub use actor::{ActorBody, ActorEnded, CallError, TaskActor};
+pub use group::{MemberResult, SharedTask, TaskGroup};
 pub use pipeline::{Pipeline, Stages, pipeline};
 pub use runtime::*;
 

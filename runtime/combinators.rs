@@ -31,6 +31,38 @@ impl<E> TaskError<E> {
         }
     }
 
+    /// Returns the error of the closure, for code that passes it on with `?`. A cancel becomes an
+    /// error by its `From` implementation, and a panic of the task goes on.
+    ///
+    /// ```
+    /// use std::error::Error;
+    ///
+    /// type Failed = Box<dyn Error + Send + Sync>;
+    /// fn sum(texts: &[&str]) -> Result<u32, Failed> {
+    ///     let parse = |text| move || Ok::<u32, Failed>(str::parse(text)?);
+    ///     let numbers = cygnet::all_fail_fast(texts.iter().map(|text| parse(text)))
+    ///         .map_err(cygnet::TaskError::into_error)?;
+    ///     Ok(numbers.iter().sum())
+    /// }
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// assert_eq!(rt.block_on(|| sum(&["1", "2"])).unwrap(), 3);
+    /// assert!(rt.block_on(|| sum(&["1", "two"])).is_err());
+    /// ```
+    ///
+    /// # Panics
+    /// With the panic of the task. If the kernel refused memory for its stack; if it waited for its
+    /// own end.
+    #[track_caller]
+    pub fn into_error(self) -> E
+    where
+        E: From<Cancelled>,
+    {
+        match self {
+            TaskError::Failed(error) => error,
+            TaskError::Join(error) => error.into_cancelled().into(),
+        }
+    }
+
     /// Returns why the task, or the caller, was cancelled, if one of them was. The error that the
     /// closure returned may say so too; this does not look into it. Does not suspend.
     pub fn cancelled(&self) -> Option<&Cancelled> {

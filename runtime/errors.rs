@@ -241,17 +241,24 @@ impl JoinError {
         }
     }
 
+    /// As [`into_cancelled`](JoinError::into_cancelled), for one of several that wait for a task. A
+    /// panic of the task becomes a panic with the same text.
+    #[track_caller]
+    pub(crate) fn to_cancelled(&self) -> Cancelled {
+        match (self, self.cancelled()) {
+            (_, Some(cancelled)) => cancelled.clone(),
+            (JoinError::Abandoned, None) => Cancelled(Cause::new(Reason::Abandoned, None)),
+            _ => panic!("cygnet: {self}"),
+        }
+    }
+
     /// Returns why there is no value, for a caller that only passes a cancel on. A panic of the
     /// task goes on. What says that the program is wrong, or out of memory, panics.
     #[track_caller]
     pub(crate) fn into_cancelled(self) -> Cancelled {
         match self {
-            JoinError::NotStarted(c) | JoinError::Unwound(c) | JoinError::Cancelled(c) => c,
-            JoinError::Abandoned => Cancelled(Cause::new(Reason::Abandoned, None)),
             JoinError::Panicked(payload) => resume_unwind(payload.into_inner()),
-            other @ (JoinError::OwnEnd | JoinError::NoStack(_) | JoinError::TimedOut) => {
-                panic!("cygnet: {other}")
-            }
+            other => other.to_cancelled(),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! | `builder`, `handle`, `drop` | runtimes: built, referred to, ended |
 //! | `spawn`, `task_builder` | starting a task |
 //! | `task`, `scoped_task`, `claim` | the handles of tasks, and their claim to the outcome |
-//! | `scope`, `try_scope`, `group`, `lease` | the nodes that tasks belong to |
+//! | `scope`, `try_scope`, `lease` | the nodes that tasks belong to |
 //! | `promise`, `remote_child` | children without a closure, or elsewhere |
 //! | `fork`, `combinators` | two closures in parallel; several tasks at once |
 //! | `cancel`, `cancelled`, `hook` | cancelling, and being told of it |
@@ -27,11 +27,10 @@ mod drop;
 mod errors;
 mod fork;
 mod future;
-mod group;
 mod handle;
 mod hook;
 mod interval;
-mod lease;
+pub(crate) mod lease;
 pub(crate) mod local;
 mod metrics;
 mod park;
@@ -40,7 +39,7 @@ pub(crate) mod promise;
 mod remote_child;
 mod scope;
 mod scoped_task;
-mod spawn;
+pub(crate) mod spawn;
 mod task;
 pub(crate) mod task_builder;
 mod time;
@@ -55,7 +54,6 @@ pub use combinators::{TaskError, all, all_fail_fast, any};
 pub use errors::{BuildError, Cancelled, JoinError, NoStack, SpawnError};
 pub use fork::{join, join_with};
 pub use future::wait;
-pub use group::{MemberResult, TaskGroup};
 pub use handle::Handle;
 pub use hook::{CancelHook, HookGuard, on_cancel};
 pub use interval::{Interval, IntervalTick, MissedTicks, interval, interval_at};

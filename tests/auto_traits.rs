@@ -126,7 +126,8 @@ auto_traits! {
     no no yes no no:
         PanicReport<'static>, Coroutine<T, u8, u8>, Coroutine<u8, T, u8>, Coroutine<u8, u8, T>;
     Send Send yes yes yes:
-        Task<T>, ScopedTask<'static, T>, TryTask<'static, T>, Promise<T>, TaskGroup<T>, sync::Sender<T>,
+        Task<T>, ScopedTask<'static, T>, TryTask<'static, T>, Promise<T>, TaskGroup<T>,
+        TaskGroup<u8, T>, sync::Sender<T>,
         sync::Receiver<T>, sync::OneshotSender<T>, sync::OneshotReceiver<T>;
     no no yes yes yes: LocalTask<T>;
     no yes yes no yes: Scope<'static, 'static>;
@@ -161,7 +162,7 @@ auto_traits! {
         sync::AsyncRwLockReadGuard<'static, T>, sync::AsyncRwLockWriteGuard<'static, T>;
     Send both no no no: sync::SendFuture<'static, T>;
     both both yes yes yes: sync::BroadcastSender<T>, sync::WatchSender<T>, sync::WatchReceiver<T>;
-    both both yes RefUnwindSafe RefUnwindSafe: sync::BroadcastReceiver<T>;
+    both both yes RefUnwindSafe RefUnwindSafe: SharedTask<T>, sync::BroadcastReceiver<T>;
     yes yes yes no yes: sequence::SingleClaim<'static, u8>;
     Send Send yes no no:
         ring::RingBuilder<T, ring::producers::One>, ring::Producer<T>, ring::MultiProducer<T>,

@@ -72,7 +72,7 @@ fn calls_outside_a_runtime_say_where_to_make_them() {
         panic_of(|| cygnet::interval(Duration::from_secs(1))),
         panic_of(|| cygnet::interval_at(common::now(), Duration::from_secs(1))),
         panic_of(|| spawn_now(|| ())),
-        panic_of(|| drop(TaskGroup::new())),
+        panic_of(|| drop(TaskGroup::<()>::new())),
         panic_of(|| join(|| 1, || 2)),
     ];
     for said in said {

@@ -43,6 +43,8 @@ fn assert_all_cut_short(answers: &Answers, n: usize) {
 struct Awaited {
     task: Task<()>,
     timed: Task<()>,
+    shared: SharedTask<()>,
+    giving: TaskGroup<()>,
     groups: [TaskGroup; 2],
     actor: TaskActor<()>,
     mutex: Arc<Mutex<()>>,
@@ -78,7 +80,10 @@ impl Awaited {
         owner.detach();
         let task = spawn(stays());
         let timed = spawn(stays());
-        Awaited { task, timed, groups, actor, mutex: mutex.clone(), waited }
+        let shared = spawn(stays()).shared();
+        let giving = TaskGroup::new();
+        giving.spawn(stays());
+        Awaited { task, timed, shared, giving, groups, actor, mutex: mutex.clone(), waited }
     }
 
     /// Waits for one after the other.
@@ -97,6 +102,9 @@ impl Awaited {
             ("select", why(select! { _ = event.wait_async() => () })),
             ("Task::join_timeout", why(self.timed.join_timeout(LONG))),
             ("Task::value", why(self.timed.value())),
+            ("SharedTask::join", why(self.shared.join())),
+            ("SharedTask::value", why(self.shared.value())),
+            ("TaskGroup::next", why(self.giving.next())),
             ("Task::join", why(self.task.join())),
             ("TaskGroup::join", why(group.join())),
             ("TaskActor::call", why(self.actor.call(|()| drop(Stays(waited))))),
@@ -150,7 +158,7 @@ fn a_wait_inside_no_suspend_is_cut_short() {
                     answers
                 })
             });
-            assert_all_cut_short(&answers, 16);
+            assert_all_cut_short(&answers, 19);
         }
     });
 }
@@ -220,7 +228,7 @@ fn a_wait_in_an_unwinding_inside_a_waker_or_a_hook_is_cut_short() {
         for place in places {
             let (tell, told) = channel();
             rt.block_on(|| with_locked(|mutex| place(Awaited::new(mutex), tell)));
-            assert_all_cut_short(&told.recv().unwrap(), 14);
+            assert_all_cut_short(&told.recv().unwrap(), 17);
         }
     });
 }
@@ -240,7 +248,7 @@ fn a_wait_in_a_hook_of_a_thread_that_panics_is_cut_short() {
                 .build()
                 .unwrap();
             assert_eq!(other.block_on(|| 7), 7);
-            assert_all_cut_short(&told.recv().unwrap(), 14);
+            assert_all_cut_short(&told.recv().unwrap(), 17);
         });
     });
 }
@@ -260,7 +268,7 @@ fn a_wait_in_the_destructor_of_a_result_that_is_not_taken_is_cut_short() {
             });
             answers.unwrap()
         });
-        assert_all_cut_short(&answers, 14);
+        assert_all_cut_short(&answers, 17);
     });
 }
 

@@ -17,7 +17,7 @@ fn all_kinds(drops: &Drops) -> Vec<Option<Box<dyn Any + Send>>> {
         Box::new(answer),
         Box::new(guard),
         Box::new((handle, own)),
-        Box::new(TaskGroup::new()),
+        Box::new(TaskGroup::<()>::new()),
     ];
     kinds.into_iter().map(Some).collect()
 }
@@ -66,7 +66,7 @@ fn every_order_of_drops_after_the_end_of_the_runtime_leaves_nothing() {
                     // These hold the runtime open.
                     kinds.pop();
                     drop(kinds.swap_remove(0));
-                    let group = TaskGroup::detached(&Handle::current()).unwrap();
+                    let group = TaskGroup::<()>::detached(&Handle::current()).unwrap();
                     kinds.push(Some(Box::new(group)));
                     give.send(kinds).unwrap();
                 }))

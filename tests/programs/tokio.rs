@@ -2,7 +2,10 @@
 
 use super::{Outcome, fetch, run};
 use cygnet::sync::{Semaphore, bounded, oneshot, watch};
-use cygnet::{CancelHandle, all_fail_fast, select, spawn, spawn_blocking, try_timeout};
+use cygnet::{
+    CancelHandle, TaskError, TaskGroup, all_fail_fast, select, sleep, spawn, spawn_blocking,
+    try_timeout,
+};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -19,6 +22,46 @@ fn a_task_returns_a_value() -> Outcome {
 fn a_set_of_tasks_is_joined() -> Outcome {
     let pages = run(|| Ok(all_fail_fast(["http://a", "http://b"].map(|at| move || fetch(at)))));
     assert_eq!(pages?.map_err(|error| error.to_string())?, ["the page of a", "the page of b"]);
+    Ok(())
+}
+
+/// A set of tasks whose values are taken as they come. One that takes too long is aborted.
+#[test]
+fn values_come_in_the_order_of_their_ends() -> Outcome {
+    let pages = run(|| {
+        let mut set = TaskGroup::fallible();
+        let slow = set.spawn_try(|| {
+            sleep(Duration::from_secs(3600))?;
+            fetch("http://slow")
+        });
+        for address in ["http://a", "http://b"] {
+            set.spawn_try(move || fetch(address));
+        }
+        let mut pages = Vec::new();
+        while let Some(page) = set.next().map_err(TaskError::into_error)? {
+            pages.push(page);
+            if pages.len() == 2 {
+                slow.cancel("two are enough");
+            }
+        }
+        pages.sort();
+        Ok(pages)
+    })?;
+    assert_eq!(pages, ["the page of a", "the page of b"]);
+    Ok(())
+}
+
+/// A future that is shared.
+#[test]
+fn two_await_one_result() -> Outcome {
+    let lengths = run(|| {
+        let numbers = spawn(|| (1..=10).collect::<Vec<u32>>()).shared();
+        let same = numbers.clone();
+        let sum = spawn(move || numbers.value().map(|numbers| numbers.iter().sum::<u32>()));
+        let last = spawn(move || same.value().map(|numbers| numbers.last().copied()));
+        Ok((sum.value()??, last.value()??))
+    })?;
+    assert_eq!(lengths, (55, Some(10)));
     Ok(())
 }
 

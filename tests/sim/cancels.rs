@@ -127,7 +127,7 @@ fn a_member_that_returns_its_cancel_has_not_failed_whatever_cancels_it() {
         let run = sim::run(seed, || {
             let rt = runtime(2);
             let task = rt.spawn(|| {
-                let group = TaskGroup::<Cancelled>::fallible();
+                let group = TaskGroup::<(), Cancelled>::fallible();
                 group.add(park);
                 let _ = yield_now();
                 group.cancel_and_join("by the owner")

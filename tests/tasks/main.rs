@@ -20,5 +20,6 @@ mod own_stacks;
 mod pinning;
 mod scopes;
 mod several;
+mod shared;
 mod spawn_now;
 mod task_locals;

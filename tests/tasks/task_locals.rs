@@ -227,7 +227,10 @@ fn a_lease_and_a_group_keep_no_value_alive() {
     }
     in_task(|_| {
         is_dropped_before(cygnet::lease, drop);
-        is_dropped_before(TaskGroup::new, |group| group.join().unwrap());
-        is_dropped_before(|| TaskGroup::new().child(), |group: TaskGroup| group.join().unwrap());
+        is_dropped_before(TaskGroup::<()>::new, |group| group.join().unwrap());
+        is_dropped_before(
+            || TaskGroup::<()>::new().child(),
+            |group: TaskGroup| group.join().unwrap(),
+        );
     });
 }

@@ -4,12 +4,12 @@ use crate::common::prelude::*;
 use std::fmt::Debug;
 
 /// The failure with which the join of a group ends.
-fn failure<E: Send + Debug + 'static>(group: TaskGroup<E>) -> E {
+fn failure<E: Send + Debug + 'static>(group: TaskGroup<(), E>) -> E {
     group.join().unwrap_err().into_failed().unwrap()
 }
 
 /// Why a member of the group did not start.
-fn not_started<E: Send + Debug + 'static>(group: TaskGroup<E>) -> Reason {
+fn not_started<E: Send + Debug + 'static>(group: TaskGroup<(), E>) -> Reason {
     match group.join().unwrap_err() {
         TaskError::Join(JoinError::NotStarted(why)) => why.reason().clone(),
         other => panic!("{other:?}"),
@@ -40,10 +40,11 @@ fn a_join_waits_for_all_members_wherever_they_come_from() {
 #[test]
 fn a_group_without_members_ends_at_once() {
     in_task(|_| {
-        TaskGroup::new().join().unwrap();
-        TaskGroup::new().cancel_and_join("it has no members").unwrap();
-        drop(TaskGroup::new());
-        TaskGroup::<u8>::fallible().fail_fast().join().unwrap();
+        TaskGroup::<()>::new().join().unwrap();
+        TaskGroup::<()>::new().cancel_and_join("it has no members").unwrap();
+        drop(TaskGroup::<()>::new());
+        assert_eq!(TaskGroup::<()>::new().next().unwrap(), None);
+        TaskGroup::<(), u8>::fallible().fail_fast().join().unwrap();
     });
 }
 
@@ -188,7 +189,7 @@ fn a_detached_group_outlives_its_maker_and_ends_with_its_runtime() {
         let joined = group.join();
         assert!(joined.is_ok(), "{joined:?}");
         dropper.join().unwrap();
-        assert!(TaskGroup::detached(&handle).is_err());
+        assert!(TaskGroup::<()>::detached(&handle).is_err());
     });
 }
 
@@ -220,14 +221,14 @@ fn a_detached_group_does_not_hold_up_the_end_of_its_runtime() {
         // A member that comes too late is dropped, and reported.
         group.add(drops.around(|| ()));
         assert_eq!(drops.left(), 0);
-        let late: TaskGroup<u8> = group.child();
+        let late: TaskGroup<(), u8> = group.child();
         assert!(late.is_cancelled() && late.cancel_handle().is_cancelled());
         late.cancel("again");
-        drop(late.child::<u8>());
+        drop(late.child::<(), u8>());
         late.add(|| Err(7));
         assert_eq!(not_started(late), Reason::RuntimeShutDown);
         assert_eq!(not_started(group), Reason::RuntimeShutDown);
-        assert!(TaskGroup::detached(&handle).is_err());
+        assert!(TaskGroup::<()>::detached(&handle).is_err());
     });
 }
 
@@ -274,7 +275,7 @@ fn a_cancelled_detached_group_takes_no_more_members_and_ends() {
 }
 
 /// Ends a group in one of three ways.
-fn end<E: Send + 'static>(group: TaskGroup<E>, round: usize) {
+fn end<E: Send + 'static>(group: TaskGroup<(), E>, round: usize) {
     match round % 4 {
         0 => drop(group),
         1 => drop(group.cancel_and_join("the end")),

@@ -48,7 +48,7 @@ fn a_member_that_hands_on_the_cancel_of_its_group_has_not_failed() {
 fn a_member_that_hands_on_another_cancel_than_that_of_its_group_has_failed() {
     with_each(|rt| {
         let joined = rt.block_on(|| {
-            let group = TaskGroup::<Cancelled>::fallible();
+            let group = TaskGroup::<(), Cancelled>::fallible();
             let ended = Flag::new();
             let seen = ended;
             group.add(move || {
@@ -81,7 +81,7 @@ fn a_member_that_hands_on_a_cancel_that_is_ignored_above_its_group_has_failed() 
                         Ok(parked) => parked,
                         Err(error) => Err(error.cancelled().unwrap().clone()),
                     };
-                    let group = TaskGroup::<Cancelled>::fallible();
+                    let group = TaskGroup::<(), Cancelled>::fallible();
                     let hands_on = Flag::new();
                     let begins = hands_on;
                     group.add(move || {
@@ -105,7 +105,7 @@ fn a_member_that_hands_on_a_cancel_that_is_ignored_above_its_group_has_failed() 
 fn a_failure_counts_more_than_a_cancel_that_was_handed_on_before_it() {
     with_each(|rt| {
         let joined = rt.block_on(|| {
-            let group = TaskGroup::<Box<dyn Error + Send + Sync>>::fallible();
+            let group = TaskGroup::<(), Box<dyn Error + Send + Sync>>::fallible();
             let (told, begun) = (Arc::new(Event::new()), Count::new());
             let (is_told, begins) = (Arc::clone(&told), begun);
             group.add(move || {

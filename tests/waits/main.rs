@@ -9,6 +9,7 @@ mod descendants_only;
 mod futures;
 mod group;
 mod group_cancels;
+mod group_values;
 mod interval;
 mod no_suspend;
 mod parking;

@@ -122,7 +122,7 @@ fn the_first_wait_after_the_deadline_is_cut_short_even_if_it_need_not_wait() {
             ("a value of a watch", &|| watch(0).1.wait_for(|&it| it == 0).is_ok()),
             ("a sequence", &published),
             ("a tick", &|| interval(LONG).tick().is_ok()),
-            ("a group", &|| TaskGroup::new().join().is_ok()),
+            ("a group", &|| TaskGroup::<()>::new().join().is_ok()),
             ("a loop", &|| par::for_each(0..1, |_| ()).is_ok()),
         ];
         for (wait, goes_on) in waits {

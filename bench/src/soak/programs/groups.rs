@@ -6,13 +6,13 @@ use super::prelude::*;
 
 pub(crate) fn group(p: &mut Program) {
     let tally = Arc::new(Tally::default());
-    let mut group = TaskGroup::<u64>::fallible_detached(&p.handle).expect(ENDS_LATER);
+    let mut group = TaskGroup::<(), u64>::fallible_detached(&p.handle).expect(ENDS_LATER);
     let fast = p.rng.one_in(2);
     if fast {
         group = group.fail_fast();
     }
     let (count, mut failing) = (p.rng.between(0, 16), 0);
-    let child = p.rng.one_in(3).then(|| group.child::<u64>());
+    let child = p.rng.one_in(3).then(|| group.child::<(), u64>());
     for number in 0..count {
         let (tally, mut rng) = (tally.clone(), p.rng.split());
         let fate = rng.below(10);

@@ -1,20 +1,20 @@
-//! Groups: a node of the task tree on the heap, for tasks that are spawned one by one and from
+//! Several tasks with one owner, [`TaskGroup`], and one task with several, [`SharedTask`].
+//!
+//! A group is a node of the task tree on the heap, for tasks that are spawned one by one and from
 //! anywhere.
 
+mod given;
 mod hold;
 mod member;
+mod shared_task;
 
 pub use member::MemberResult;
+pub use shared_task::SharedTask;
 
-use crate::runtime::cancel::CancelHandle;
-use crate::runtime::combinators::TaskError;
-use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
-use crate::runtime::handle::Handle;
-use crate::runtime::here;
 use crate::runtime::lease::spawn_from_anywhere;
 use crate::runtime::spawn::terms_with;
-use crate::runtime::task::Task;
-use crate::runtime::task_builder::{Guarding, Seal, TaskBuilder, TaskPlace, task};
+use crate::runtime::task_builder::{Guarding, Seal, TaskPlace};
+use crate::runtime::{CancelHandle, Handle, SpawnError, Task, TaskBuilder, TaskError, here, task};
 use crate::scheduler::cancel::is_cancelled;
 use crate::scheduler::life::external::OnCancel;
 use crate::scheduler::life::live_node::LiveNode;
@@ -35,9 +35,13 @@ use std::sync::Arc;
 /// child of the scope that is open where the group is made, or of the task: the scope ends after
 /// the group, and a cancel of the scope reaches it. A *detached* group belongs only to a runtime.
 ///
-/// The members have no handles. A member returns nothing, or a failure; the group keeps the first
-/// failure. A panic is a failure, and so is a member that did not start because of a cancel. A
-/// group that [fails fast](TaskGroup::fail_fast) then cancels the other members.
+/// There are two kinds of members. One that is [added](TaskGroup::add) returns nothing, or a
+/// failure, of which the group keeps the first. So a server may add members for ever. One that is
+/// [spawned](TaskGroup::spawn) returns a value, which the group keeps until
+/// [`next`](TaskGroup::next) takes it, and can be cancelled alone.
+///
+/// A panic is a failure, and so is a member that did not start because of a cancel. A group that
+/// [fails fast](TaskGroup::fail_fast) then cancels the other members.
 ///
 /// Dropping a group cancels its members, as dropping a [`Task`] does, and does not wait for them. A
 /// join consumes the group, so no member can be spawned after it:
@@ -68,7 +72,29 @@ use std::sync::Arc;
 /// assert_eq!(served.load(Ordering::Relaxed), 10);
 /// ```
 ///
-/// With failures:
+/// With values, as they come:
+///
+/// ```
+/// use cygnet::{TaskError, TaskGroup};
+///
+/// fn total(texts: &[&'static str]) -> Result<u32, TaskError<std::num::ParseIntError>> {
+///     let mut numbers = TaskGroup::fallible().fail_fast();
+///     for text in texts.iter().copied() {
+///         numbers.spawn_try(move || text.parse::<u32>());
+///     }
+///     let mut total = 0;
+///     while let Some(number) = numbers.next()? {
+///         total += number;
+///     }
+///     Ok(total)
+/// }
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// assert_eq!(rt.block_on(|| total(&["1", "2", "3"])).unwrap(), 6);
+/// let error = rt.block_on(|| total(&["1", "two", "3"])).unwrap_err();
+/// assert_eq!(error.to_string(), "invalid digit found in string");
+/// ```
+///
+/// With failures alone:
 ///
 /// ```
 /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -82,16 +108,16 @@ use std::sync::Arc;
 /// });
 /// ```
 #[must_use = "dropping a TaskGroup cancels its members; call join"]
-pub struct TaskGroup<E = Infallible> {
+pub struct TaskGroup<T = (), E = Infallible> {
     /// The task that is the parent of the members; `None` below a group that was closed.
     task: Option<Task<()>>,
-    shared: Arc<Shared<E>>,
+    shared: Arc<Shared<T, E>>,
     /// The hold is a linked one: repeated here, so that `is_cancelled` need not go there.
     is_linked: bool,
     fails_fast: bool,
 }
 
-impl TaskGroup {
+impl<T: Send + 'static> TaskGroup<T> {
     /// Makes a group whose only failures are panics, linked to the innermost scope that is open in
     /// the calling task, or to the task. See [`TaskGroup`] for an example.
     ///
@@ -101,7 +127,7 @@ impl TaskGroup {
     /// If called outside a task.
     #[expect(clippy::new_without_default, reason = "it works inside a task only")]
     #[track_caller]
-    pub fn new() -> TaskGroup {
+    pub fn new() -> TaskGroup<T> {
         TaskGroup::fallible()
     }
 
@@ -109,7 +135,7 @@ impl TaskGroup {
     ///
     /// The group does not hold up the end of its runtime: that cancels the members and waits for
     /// them, not for the group. A group that was cancelled, or whose runtime has ended, takes no
-    /// more members. The failure that it has kept can still be joined.
+    /// more members. What it has kept can still be taken and joined.
     ///
     /// Can be called anywhere. Does not suspend. Costs as much as [`TaskGroup::new`], and four
     /// allocations and some lock acquisitions more.
@@ -124,19 +150,19 @@ impl TaskGroup {
     /// # Errors
     /// [`SpawnError`] if the runtime has ended or is ending.
     #[track_caller]
-    pub fn detached(handle: &Handle) -> Result<TaskGroup, SpawnError<()>> {
+    pub fn detached(handle: &Handle) -> Result<TaskGroup<T>, SpawnError<()>> {
         TaskGroup::fallible_detached(handle)
     }
 }
 
-impl<E: Send + 'static> TaskGroup<E> {
+impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
     /// Makes a linked group for members that may fail. Otherwise like [`TaskGroup::new`], also in
     /// cost. See [`TaskGroup`] for an example.
     ///
     /// # Panics
     /// If called outside a task.
     #[track_caller]
-    pub fn fallible() -> TaskGroup<E> {
+    pub fn fallible() -> TaskGroup<T, E> {
         let (worker, _) = here("TaskGroup::new");
         TaskGroup::below(worker.shared(), worker.running_node(), OnCancel::Wait, false)
     }
@@ -154,7 +180,7 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// # Errors
     /// [`SpawnError`] if the runtime has ended or is ending.
     #[track_caller]
-    pub fn fallible_detached(handle: &Handle) -> Result<TaskGroup<E>, SpawnError<()>> {
+    pub fn fallible_detached(handle: &Handle) -> Result<TaskGroup<T, E>, SpawnError<()>> {
         let shared = handle.shared();
         let child = shared.root.admit().ok_or(SpawnError(()))?;
         Ok(TaskGroup::below(shared, child.into_parent(), OnCancel::Tell, true))
@@ -168,21 +194,21 @@ impl<E: Send + 'static> TaskGroup<E> {
         parent: LiveNode<'_>,
         on_cancel: OnCancel,
         counted: bool,
-    ) -> TaskGroup<E> {
+    ) -> TaskGroup<T, E> {
         // Without bindings of task-locals, which handles do not keep.
         let terms = terms_with(Location::caller(), Traits::default(), None, None);
         let (handle, outside) = shared.spawn_external(parent, terms, on_cancel, counted);
         TaskGroup::with(Some(Task::new(handle)), Hold::new(outside, on_cancel))
     }
 
-    fn with(task: Option<Task<()>>, hold: Hold) -> TaskGroup<E> {
+    fn with(task: Option<Task<()>>, hold: Hold) -> TaskGroup<T, E> {
         let is_linked = hold.on_cancel() == OnCancel::Wait;
         TaskGroup { task, shared: Arc::new(Shared::new(hold)), is_linked, fails_fast: false }
     }
 
     /// Makes the group cancel its members when the first of them fails. Costs nothing, and does not
     /// suspend.
-    pub fn fail_fast(self) -> TaskGroup<E> {
+    pub fn fail_fast(self) -> TaskGroup<T, E> {
         TaskGroup { fails_fast: true, ..self }
     }
 
@@ -193,7 +219,7 @@ impl<E: Send + 'static> TaskGroup<E> {
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(1).build().unwrap();
-    /// let server = cygnet::TaskGroup::detached(&rt.handle()).unwrap();
+    /// let server = cygnet::TaskGroup::<()>::detached(&rt.handle()).unwrap();
     /// let connection: cygnet::TaskGroup = server.child();
     /// connection.add(|| assert!(cygnet::park().is_err()));
     /// server.cancel("the server stops");
@@ -201,7 +227,7 @@ impl<E: Send + 'static> TaskGroup<E> {
     /// server.join().unwrap();
     /// ```
     #[track_caller]
-    pub fn child<C: Send + 'static>(&self) -> TaskGroup<C> {
+    pub fn child<U: Send + 'static, C: Send + 'static>(&self) -> TaskGroup<U, C> {
         let hold = &self.shared.hold;
         let _entered = match hold.enter() {
             Ok(entered) => entered,
@@ -211,35 +237,150 @@ impl<E: Send + 'static> TaskGroup<E> {
         TaskGroup::below(hold.outside().shared(), self.shared.node(), hold.on_cancel(), false)
     }
 
-    /// Spawns a member. If a task of the group's runtime calls this, the member inherits its
-    /// task-locals. If the group is cancelled, the closure is dropped, here or by a worker. A
-    /// [`TaskBuilder`] spawns a member with a name or a stack size, by [`TaskBuilder::spawn_in`].
+    /// Spawns a member that returns a value, and returns a handle that cancels this member alone.
+    /// The group keeps the value until [`next`](TaskGroup::next) takes it, or the group ends.
     ///
-    /// Can be called anywhere. Does not suspend. In a task of the same runtime, costs as much as
-    /// [`spawn`](crate::spawn()) and two locked instructions (four if the group is detached);
-    /// elsewhere as much as [`Handle::spawn`]. See [`TaskGroup`] for an example.
+    /// The value comes when all tasks below the member have ended. A member that is cancelled alone
+    /// and does not start, is unwound, or returns the very [`Cancelled`](crate::Cancelled) of that
+    /// cancel, gives nothing and is no failure.
+    ///
+    /// Otherwise as [`add`](TaskGroup::add), also in cost; the value passes an unbounded
+    /// [channel](crate::sync::unbounded()), and the handle takes a locked instruction.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// rt.block_on(|| {
+    ///     let mut group = cygnet::TaskGroup::fallible();
+    ///     let endless = group.spawn_try(|| cygnet::park().map(|()| "unparked"));
+    ///     group.spawn(|| "first");
+    ///     assert_eq!(group.next().unwrap(), Some("first"));
+    ///     endless.cancel("enough");
+    ///     assert_eq!(group.next().unwrap(), None);
+    /// });
+    /// ```
     ///
     /// # Panics
-    /// If there are some 134 million unfinished members. If the closure is dropped here and one of
-    /// its destructors panics.
+    /// As for [`add`](TaskGroup::add).
     #[track_caller]
-    pub fn add<F, R>(&self, f: F)
+    pub fn spawn<F>(&self, f: F) -> CancelHandle
     where
-        F: FnOnce() -> R + Send + 'static,
-        R: MemberResult<E>,
+        F: FnOnce() -> T + Send + 'static,
     {
-        self.place(task(), f, Seal);
+        self.spawn_try(move || Ok(f()))
     }
 
-    /// Waits until all members have ended.
+    /// Spawns a member that returns a value or fails. Otherwise like [`spawn`](TaskGroup::spawn).
+    /// See [`TaskGroup`] for an example.
+    ///
+    /// # Panics
+    /// As for [`add`](TaskGroup::add).
+    #[track_caller]
+    pub fn spawn_try<F>(&self, f: F) -> CancelHandle
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+    {
+        self.shared.expect();
+        let member = self.launch(task(), f, true);
+        let handle = member.as_ref().map(Task::cancel_handle);
+        member.into_iter().for_each(Task::detach);
+        // A group that was closed drops the closure. Its own handle has as little to cancel.
+        handle.unwrap_or_else(|| self.cancel_handle())
+    }
+
+    /// Waits for the next value of a [spawned](TaskGroup::spawn) member, in the order in which they
+    /// come. Returns `None` if no such member is left whose outcome was not taken.
+    ///
+    /// Suspends the calling task, or blocks a plain thread, unless there is a value or no member.
+    /// Costs as much as [`Receiver::recv`](crate::sync::Receiver::recv). See [`TaskGroup`] for an
+    /// example. A [`timeout`](crate::timeout()) around the call leaves the members as they are.
+    ///
+    /// # Errors
+    /// The failure of a member; the next call goes on with the others.
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled) if the calling task is cancelled and
+    /// members are left: their outcomes stay where they are.
+    ///
+    /// # Panics
+    /// As for [`Receiver::recv`](crate::sync::Receiver::recv).
+    #[expect(clippy::should_implement_trait, reason = "`?` must come before the `while let`")]
+    #[track_caller]
+    pub fn next(&mut self) -> Result<Option<T>, TaskError<E>> {
+        while let Some(given) = self.shared.given()
+            && let Some(to_come) = given.to_come()
+        {
+            if let Some(value) = given.count(to_come.recv())? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Like [`next`](TaskGroup::next), as a future for any executor, and for
+    /// [`select!`](crate::select). If it is dropped before it is ready, it has taken nothing.
+    ///
+    /// ```
+    /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let mut group = cygnet::TaskGroup::detached(&rt.handle()).unwrap();
+    /// group.spawn(|| 7);
+    /// let seven = cygnet::wait(std::pin::pin!(group.next_async())).unwrap();
+    /// assert_eq!(seven.unwrap(), Some(7));
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`next`](TaskGroup::next).
+    pub async fn next_async(&mut self) -> Result<Option<T>, TaskError<E>> {
+        while let Some(given) = self.shared.given()
+            && let Some(to_come) = given.to_come()
+        {
+            if let Some(value) = given.count(to_come.recv_async().await)? {
+                return Ok(Some(value));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Spawns a member, and returns its task, if the group is open.
+    #[track_caller]
+    fn launch<G: Guarding>(
+        &self,
+        task: TaskBuilder<G>,
+        f: impl FnOnce() -> Result<T, E> + Send + 'static,
+        gives: bool,
+    ) -> Option<Task<()>> {
+        task.refuse_now("a group");
+        let hold = &self.shared.hold;
+        let fails_fast = self.fails_fast.then_some(Location::caller());
+        let mut member = Member { group: Arc::clone(&self.shared), fails_fast, gives, ran: false };
+        let _entered = match hold.enter() {
+            Ok(entered) => entered,
+            Err(gate) => {
+                let dropped = catch_unwind(AssertUnwindSafe(|| drop(f)));
+                // Kept even if a destructor of the captures has panicked.
+                member.refuse(gate.cause());
+                dropped.unwrap_or_else(|payload| resume_unwind(payload));
+                return None;
+            }
+        };
+        // The closure's captures must be dropped before the member.
+        let parts = (f, member);
+        let run = move || {
+            let (f, member) = parts;
+            member.run(f);
+        };
+        let shared = hold.outside().shared();
+        // SAFETY: the closure is 'static, and `_entered` holds the group open, so its node is open.
+        unsafe { spawn_from_anywhere(shared, self.shared.node(), task, run, !gives) }
+    }
+
+    /// Waits until all members have ended. Values that were not taken are dropped.
     ///
     /// Suspends the calling task, or blocks a plain thread.
     ///
     /// # Errors
     /// The first failure. A member that only passes on a cancel of the group counts only if no
     /// other member has failed: a member that did not start, was unwound, or returned the very
-    /// [`Cancelled`] of that cancel. [`JoinError::Cancelled`] if the calling task is cancelled; the
-    /// members are then cancelled too, as with [`Task::join`].
+    /// [`Cancelled`](crate::Cancelled) of that cancel. A failure that [`next`](TaskGroup::next) has
+    /// returned does not count. [`JoinError::Cancelled`](crate::JoinError::Cancelled) if the
+    /// calling task is cancelled; the members are then cancelled too, as with [`Task::join`].
     ///
     /// # Panics
     /// As for [`Task::join`].
@@ -270,9 +411,10 @@ impl<E: Send + 'static> TaskGroup<E> {
     ///
     /// # Errors
     /// The first failure. A member does not fail because of this cancel if it did not start, was
-    /// unwound, or returns the very [`Cancelled`] that its wait has returned (also in a
-    /// [`JoinError`] or a `Box<dyn Error + Send + Sync>`). [`JoinError::Cancelled`], without a
-    /// wait, on a worker's thread between tasks while it is panicking.
+    /// unwound, or returns the very [`Cancelled`](crate::Cancelled) that its wait has returned
+    /// (also in a [`JoinError`](crate::JoinError) or a `Box<dyn Error + Send + Sync>`).
+    /// [`JoinError::Cancelled`](crate::JoinError::Cancelled), without a wait, on a worker's thread
+    /// between tasks while it is panicking.
     ///
     /// # Panics
     /// As for [`Task::join`].
@@ -322,7 +464,29 @@ impl<E: Send + 'static> TaskGroup<E> {
     }
 }
 
-impl<E, F, R> TaskPlace<F> for &TaskGroup<E>
+impl<E: Send + 'static> TaskGroup<(), E> {
+    /// Spawns a member. If a task of the group's runtime calls this, the member inherits its
+    /// task-locals. If the group is cancelled, the closure is dropped, here or by a worker. A
+    /// [`TaskBuilder`] spawns a member with a name or a stack size, by [`TaskBuilder::spawn_in`].
+    ///
+    /// Can be called anywhere. Does not suspend. In a task of the same runtime, costs as much as
+    /// [`spawn`](crate::spawn()) and two locked instructions (four if the group is detached);
+    /// elsewhere as much as [`Handle::spawn`]. See [`TaskGroup`] for an example.
+    ///
+    /// # Panics
+    /// If there are some 134 million unfinished members. If the closure is dropped here and one of
+    /// its destructors panics.
+    #[track_caller]
+    pub fn add<F, R>(&self, f: F)
+    where
+        F: FnOnce() -> R + Send + 'static,
+        R: MemberResult<E>,
+    {
+        self.place(task(), f, Seal);
+    }
+}
+
+impl<E, F, R> TaskPlace<F> for &TaskGroup<(), E>
 where
     E: Send + 'static,
     F: FnOnce() -> R + Send + 'static,
@@ -331,33 +495,11 @@ where
     type Spawned = ();
 
     fn place<G: Guarding>(self, task: TaskBuilder<G>, f: F, _: Seal) {
-        task.refuse_now("a group");
-        let hold = &self.shared.hold;
-        let _entered = match hold.enter() {
-            Ok(entered) => entered,
-            Err(gate) => {
-                let dropped = catch_unwind(AssertUnwindSafe(|| drop(f)));
-                // Kept even if a destructor of the captures has panicked.
-                let why = JoinError::NotStarted(Cancelled::new(gate.cause()));
-                self.shared.keep(why.into());
-                return dropped.unwrap_or_else(|payload| resume_unwind(payload));
-            }
-        };
-        let fails_fast = self.fails_fast.then_some(Location::caller());
-        let member = Member { group: Arc::clone(&self.shared), fails_fast, ran: false };
-        // The closure's captures must be dropped before the member.
-        let parts = (f, member);
-        let run = move || {
-            let (f, member) = parts;
-            member.run(f);
-        };
-        let shared = hold.outside().shared();
-        // SAFETY: the closure is 'static, and `_entered` holds the group open, so its node is open.
-        let task = unsafe { spawn_from_anywhere(shared, self.shared.node(), task, run, true) };
-        task.into_iter().for_each(Task::detach);
+        let f = move || f().into_failure().map_or(Ok(()), Err);
+        self.launch(task, f, false).into_iter().for_each(Task::detach);
     }
 }
 
-unwind_safe! { impl<E> TaskGroup<E> }
+unwind_safe! { impl<T, E> TaskGroup<T, E> }
 
-debug! { impl<E> TaskGroup<E> as this { fails_fast: this.fails_fast, .. } }
+debug! { impl<T, E> TaskGroup<T, E> as this { fails_fast: this.fails_fast, .. } }

@@ -1,0 +1,67 @@
+//! The outcomes that a group keeps until `next` takes them.
+
+use super::member::Kept;
+use crate::runtime::{JoinError, TaskError};
+use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Receiver, Sender, WaitError, unbounded};
+
+/// What a member gives at its end.
+pub(super) enum Outcome<T, E> {
+    Value(T),
+    Failed(Kept<E>),
+    /// A cancel of this member alone has ended it.
+    Nothing,
+}
+
+/// The outcomes of members, in the order in which they came.
+pub(super) struct Given<T, E> {
+    send: Sender<Outcome<T, E>>,
+    receive: Receiver<Outcome<T, E>>,
+    /// The number of members whose outcome has not been taken. They are counted under `&TaskGroup`,
+    /// and taken under `&mut TaskGroup` or by its end, which orders the two.
+    left: AtomicUsize,
+}
+
+impl<T, E> Given<T, E> {
+    pub(super) fn new() -> Given<T, E> {
+        let (send, receive) = unbounded();
+        Given { send, receive, left: AtomicUsize::new(0) }
+    }
+
+    /// Counts a member that will give an outcome.
+    pub(super) fn expect(&self) {
+        self.left.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn give(&self, outcome: Outcome<T, E>) {
+        // Never refused: the channel has no bound, and both of its ends are here.
+        let _ = self.send.try_send(outcome);
+    }
+
+    /// The end at which the next outcome comes, if there is a member left to give one.
+    pub(super) fn to_come(&self) -> Option<&Receiver<Outcome<T, E>>> {
+        (self.left.load(Ordering::Relaxed) > 0).then_some(&self.receive)
+    }
+
+    /// Counts what was received. Returns the value, if the member has given one.
+    pub(super) fn count(
+        &self,
+        received: Result<Outcome<T, E>, WaitError>,
+    ) -> Result<Option<T>, TaskError<E>> {
+        let outcome = received.map_err(|why| match why {
+            WaitError::Cancelled(cancelled) => TaskError::Join(JoinError::Cancelled(cancelled)),
+            _ => unreachable!("the channel is not closed, and the wait has no time limit"),
+        })?;
+        self.left.fetch_sub(1, Ordering::Relaxed);
+        match outcome {
+            Outcome::Value(value) => Ok(Some(value)),
+            Outcome::Failed(kept) => Err(kept.failure),
+            Outcome::Nothing => Ok(None),
+        }
+    }
+
+    /// Takes an outcome that is there already.
+    pub(super) fn take_now(&self) -> Option<Outcome<T, E>> {
+        self.receive.try_recv().ok()
+    }
+}
