@@ -261,7 +261,10 @@ impl<T> HandleRef<T> {
     /// so a returned claim may be without one (`outcome_dropped`).
     fn detach(self) -> Option<HandleRef<T>> {
         let task = self.task();
-        if task.traits.local && task.stored.get() && !task.join.is_done() {
+        // Elsewhere than at its home, `stored` is not ours to read.
+        let at_home =
+            || Worker::current().is_some_and(|worker| worker.number() == task.node.home());
+        if task.traits.local && at_home() && task.stored.get() && !task.join.is_done() {
             // Only children are left, and the last of them may end on another worker. The outcome
             // need not be `Send`, so it is dropped here, on the task's home worker, before the
             // claim is given up.

@@ -113,7 +113,7 @@ impl Cancelled {
             // The unwinding continues in the task that made the call.
             self.unwind();
         }
-        panic!("cygnet: the closure of block_on was unwound by Cancelled::unwind: {self}");
+        panic!("cygnet: the closure of the call was unwound by Cancelled::unwind: {self}");
     }
 
     /// Why the task was cancelled.

@@ -11,6 +11,7 @@ use crate::scheduler::wait::no_suspend::{
     assert_may_suspend, assert_may_wait, refuse_between_tasks,
 };
 use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::release::HandleRef;
 use crate::scheduler::worker::shared::Shared;
 use crate::task::cause::Reason;
 use crate::task::record::{Origin, Traits};
@@ -111,6 +112,94 @@ impl Handle {
         self.place(task(), f, Seal)
     }
 
+    /// Spawns a task that starts on the worker with this index and stays there: for what belongs to
+    /// a worker's thread or core, such as its part of a sharded table. Otherwise like
+    /// [`spawn`](Handle::spawn), also in cost.
+    ///
+    /// The task waits for that worker even if others are idle; [`spawn`](Handle::spawn) spreads.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let task = rt.handle().spawn_on(1, cygnet::current_worker).unwrap();
+    /// assert_eq!(task.join().unwrap(), Some(1));
+    /// ```
+    ///
+    /// # Errors
+    /// [`SpawnError`] with `f`, if the runtime has ended or is ending.
+    ///
+    /// # Panics
+    /// If there is no such worker.
+    #[track_caller]
+    pub fn spawn_on<F, T>(&self, worker: usize, f: F) -> Result<Task<T>, SpawnError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let workers = self.workers();
+        assert!(
+            worker < workers,
+            "cygnet: spawn_on got the worker {worker}, but the workers are 0 to {}",
+            workers - 1
+        );
+        let Some(child) = self.shared.root.admit() else { return Err(SpawnError(f)) };
+        let terms = terms_with(Location::caller(), Traits::default(), None, None);
+        Ok(Task::new(self.shared.spawn_root_on(worker, child, f, Lasting::new(), terms)))
+    }
+
+    /// Calls `f` with each worker's index, on that worker, and returns the values in their order:
+    /// to set up or to collect what each worker's thread has for itself. `f` may borrow from the
+    /// caller, because the wait is never cut short.
+    ///
+    /// Suspends (structured) until each worker has ended its call, also one that computes for long
+    /// before it begins. Costs as much as a [`spawn_on`](Handle::spawn_on) and a join for each
+    /// worker.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let base = 10;
+    /// assert_eq!(rt.handle().broadcast(|worker| base + worker), [10, 11]);
+    /// ```
+    ///
+    /// # Panics
+    /// With the first panic of `f`, after all calls have ended. If the runtime has ended or is
+    /// ending. If called by a task: inside [`no_suspend`](crate::no_suspend), while the thread
+    /// unwinds, and inside a scope of [`Wait::DescendantsOnly`](crate::Wait), where the call on this
+    /// worker could not begin. With the text of [`NoStack`](crate::NoStack) if the kernel refuses
+    /// memory for the stack of a call.
+    #[track_caller]
+    pub fn broadcast<F, T>(&self, f: F) -> Vec<T>
+    where
+        F: Fn(usize) -> T + Sync,
+        T: Send,
+    {
+        if let Some(worker) = self.shared.worker_here()
+            && worker.task().is_some()
+        {
+            assert_may_suspend();
+            assert!(
+                !crate::shim::panicking() && !worker.isolations.any(),
+                "cygnet: broadcast was called while its thread unwinds, or in a scope that lets \
+                 only its descendants run; call it outside"
+            );
+        } else if assert_may_wait().is_err() {
+            refuse_between_tasks();
+        }
+        let at = Location::caller();
+        let claims: Vec<_> = (0..self.workers())
+            .map(|worker| {
+                let child = self.shared.root.admit()?;
+                let (f, terms) = (&f, terms_with(at, Traits::default(), None, None));
+                // SAFETY: the structured waits below outlast the tasks.
+                let lasting = unsafe { Lasting::promised() };
+                Some(self.shared.spawn_root_on(worker, child, move || f(worker), lasting, terms))
+            })
+            .collect();
+        let join = |claim: HandleRef<T>| claim.join(WaitKind::Structured, ParentLives::UNKNOWN);
+        // All are waited for before any is looked at.
+        let joined: Vec<_> = claims.into_iter().map(|claim| claim.map(join)).collect();
+        joined.into_iter().map(|joined| value_of_call("broadcast", joined)).collect()
+    }
+
     /// Runs `f` as a task and waits for its end. See
     /// [`Runtime::block_on`](crate::Runtime::block_on), also for when it suspends and what it
     /// costs.
@@ -132,17 +221,7 @@ impl Handle {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        match self.try_block_on(f) {
-            Ok(value) => value,
-            Err(JoinError::Panicked(payload)) => resume_unwind(payload.into_inner()),
-            Err(JoinError::NoStack(error)) => panic!("{error}"),
-            Err(JoinError::Unwound(cancelled)) => cancelled.unwind_or_panic(),
-            Err(JoinError::NotStarted(why)) if *why.reason() == Reason::Unwinding => {
-                // There is no value to return, though this panic ends the process.
-                refuse_between_tasks()
-            }
-            Err(_) => panic!("cygnet: block_on was called on a runtime that has ended"),
-        }
+        value_of_call("block_on", Some(self.try_block_on(f)))
     }
 
     /// Like [`Handle::block_on`], but returns the panic of `f`, or the end of the runtime, as an
@@ -203,6 +282,22 @@ impl Handle {
     /// What the workers have counted so far. See [`Runtime::metrics`](crate::Runtime::metrics).
     pub fn metrics(&self) -> Metrics {
         Metrics::read(&self.shared)
+    }
+}
+
+/// The value of a task that stands for a call. `None`: the runtime did not take it.
+#[track_caller]
+fn value_of_call<T>(name: &str, joined: Option<Result<T, JoinError>>) -> T {
+    match joined {
+        Some(Ok(value)) => value,
+        Some(Err(JoinError::Panicked(payload))) => resume_unwind(payload.into_inner()),
+        Some(Err(JoinError::NoStack(error))) => panic!("{error}"),
+        Some(Err(JoinError::Unwound(cancelled))) => cancelled.unwind_or_panic(),
+        Some(Err(JoinError::NotStarted(why))) if *why.reason() == Reason::Unwinding => {
+            // There is no value to return, though this panic ends the process.
+            refuse_between_tasks()
+        }
+        _ => panic!("cygnet: {name} was called on a runtime that has ended"),
     }
 }
 

@@ -26,6 +26,7 @@
 //! | phase | spawner, claimant, then home worker | any thread (relaxed: a hint) |
 //! | link | the one queue that has the record | the same |
 //! | place: in a private deque | spawner and thieves: the index, or that it has left | the same |
+//! | place: on the way to the worker that starts it | nobody: zero | that worker |
 //! | place: started | home worker: the task's fiber | the waker |
 //! | place: external | spawner: the `Shared` of its runtime | the thread that queues it |
 //! | place: ended | the worker where it ended: its retire queue | holder of the last reference |
@@ -53,7 +54,8 @@ use std::ptr::{self, NonNull};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Phase {
-    /// Spawned, in a private deque or in the hand of one worker, which need not claim the task.
+    /// Spawned, in a private deque, on the way to its worker, or in the hand of one worker, which
+    /// need not claim the task.
     Created,
     /// Spawned, in a public queue or a local one: to be claimed before it is started. (A task that
     /// *is ready*, as in [`Ready`](super::reference::Ready), has a fiber on which it can go on.)

@@ -16,8 +16,10 @@
 //! A run reference that is dropped is a task that never ends, so debug builds panic. The other
 //! three have no destructor.
 
+use crate::shim::atomic::Ordering;
 use crate::task::outcome::{Failure, Payload};
 use crate::task::record::Record;
+use std::hint::cold_path;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -218,5 +220,21 @@ impl Ready {
     #[inline(always)]
     pub(crate) unsafe fn new(record: NonNull<Record>) -> Ready {
         Ready(record)
+    }
+
+    /// A task that was just made, on its way to the worker that is to start it.
+    pub(crate) fn to_start(run: RunRef) -> Ready {
+        Ready(run.into_pointer())
+    }
+
+    /// Returns the run reference if the task is on its way to be started: it has no place yet.
+    #[inline(always)]
+    pub(crate) fn into_fresh(self) -> Result<RunRef, Ready> {
+        if self.place.load(Ordering::Relaxed) == 0 {
+            cold_path();
+            Ok(RunRef(self.into_pointer()))
+        } else {
+            Err(self)
+        }
     }
 }

@@ -4,10 +4,12 @@ use crate::retire::record_pool;
 use crate::retire::stack::StackClass;
 use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::life::root::Admitted;
+use crate::scheduler::wait::resume::send_to_start;
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::ids::fetch_ids;
 use crate::scheduler::worker::release::{HandleRef, queued};
 use crate::scheduler::worker::shared::Shared;
+use crate::shim::atomic::Ordering;
 use crate::task::cell::{Body, External, layout_of};
 use crate::task::cold::ColdData;
 use crate::task::record::{Birth, Phase, Record, Traits};
@@ -229,7 +231,7 @@ impl Worker {
     }
 
     #[cold]
-    fn queue_local(&self, run: RunRef) {
+    pub(crate) fn queue_local(&self, run: RunRef) {
         run.set_phase(Phase::Ready);
         self.queues.local.borrow_mut().push_back(queued(run));
     }
@@ -245,6 +247,22 @@ impl Shared {
         terms: Terms,
     ) -> HandleRef<T> {
         self.spawn_counted(child.into_parent(), body, lasting, terms)
+    }
+
+    /// Spawns a child of the root that starts on one worker and stays there, from any thread.
+    pub(crate) fn spawn_root_on<B: Body<T>, T>(
+        &self,
+        worker: usize,
+        child: Admitted<'_>,
+        body: B,
+        lasting: Lasting<B, T>,
+        mut terms: Terms,
+    ) -> HandleRef<T> {
+        terms.traits.local = true;
+        let parent = child.into_parent();
+        let (run, handle) = self.new_counted(parent, body, lasting, terms, false).with_handle();
+        send_to_start(self, worker, run);
+        handle
     }
 
     /// Spawns a child of a node of this runtime from any thread.
@@ -296,9 +314,8 @@ impl Shared {
     ) -> Newborn<T> {
         fit::<B, T>(&mut terms, self.config.stack_class);
         let birth = birth(parent, fetch_ids(1), terms, detached);
-        let born = Newborn::new(None, body, lasting, birth);
-        born.run.set_phase(Phase::Ready);
-        born
+        self.injected.fetch_add(1, Ordering::Relaxed);
+        Newborn::new(None, body, lasting, birth)
     }
 }
 

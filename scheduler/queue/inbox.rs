@@ -1,10 +1,10 @@
-//! A worker's inbox: its tasks that other threads have woken.
+//! A worker's inbox: its tasks that other threads have woken, and fresh tasks that it is to start.
 //!
 //! The inbox is a lock-free stack. Any thread pushes; the owner takes the whole stack at once and
 //! reverses it, so it is first in, first out. A record is in the inbox only from the moment its
-//! PARKED bit is cleared until its home worker takes it, so the record is alive and its link is
-//! free. The owner empties the stack with one swap, so no element can come back under a pusher's
-//! compare (no ABA).
+//! PARKED bit is cleared, or the task is made, until its worker takes it. So the record is alive
+//! and its link is free. The owner empties the stack with one swap, so no element can come back
+//! under a pusher's compare (no ABA).
 //!
 //! # Waking the worker
 //!

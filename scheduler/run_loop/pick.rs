@@ -230,11 +230,14 @@ impl Worker {
         !self.remote.inbox.is_empty()
     }
 
-    /// Takes in the tasks that other threads have woken.
+    /// Takes in the tasks that other threads have woken, or want started here.
     #[inline]
     pub(crate) fn collect(&self) {
         if !self.remote.inbox.is_empty() {
-            let invited = self.remote.inbox.take_all(|task| self.make_ready(task));
+            let invited = self.remote.inbox.take_all(|task| match task.into_fresh() {
+                Ok(fresh) => self.queue_local(fresh),
+                Err(woken) => self.make_ready(woken),
+            });
             self.balance.invited.set(invited || self.balance.invited.get());
         }
         if self.remote.timers.want_looks() {
@@ -280,6 +283,10 @@ impl Worker {
     /// Makes a fresh task the next one to run here. Returns `false` if the task is not available,
     /// or may not run here at present, or if there is no stack.
     pub(crate) fn start_next(&self, task: TaskRef<'_>) -> bool {
+        if task.traits.local {
+            // It may be in the queue of another worker.
+            return false;
+        }
         let run = self.remote.private.take(task).or_else(|| {
             // Make sure that the task is in a queue of this runtime and not of another one. The
             // addresses are compared and not followed.

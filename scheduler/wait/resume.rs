@@ -3,7 +3,8 @@
 use crate::scheduler::queue::ready_stack::{Batch, ReadyStack};
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::shared::Shared;
-use crate::task::reference::Ready;
+use crate::shim::point;
+use crate::task::reference::{Ready, RunRef};
 use crate::task::words::tree::NOBODY;
 use std::ptr;
 
@@ -72,8 +73,18 @@ fn deliver(worker: Option<&Worker>, home: &Worker, tasks: Batch) {
 }
 
 fn send(shared: &Shared, home: &Worker, tasks: Batch) {
-    let index = home.remote.index;
-    if home.remote.inbox.push_all(tasks) {
-        shared.idle.notify_worker(shared, index);
+    send_to(shared, home.remote.index, tasks);
+}
+
+fn send_to(shared: &Shared, worker: usize, tasks: Batch) {
+    if shared.remote(worker).inbox.push_all(tasks) {
+        shared.idle.notify_worker(shared, worker);
     }
+}
+
+/// Sends a task that was just made to the worker that is to start it. The caller keeps the runtime
+/// alive.
+pub(crate) fn send_to_start(shared: &Shared, worker: usize, run: RunRef) {
+    point();
+    send_to(shared, worker, Batch::of(Ready::to_start(run)));
 }

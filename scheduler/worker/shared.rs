@@ -20,7 +20,7 @@ use crate::shim::processors_at_first;
 use crate::shim::{Arc, Mutex, point};
 use crate::task::attachment::Attachment;
 use crate::task::outcome::Payload;
-use crate::task::record::Record;
+use crate::task::record::{Phase, Record};
 use crate::task::reference::RunRef;
 use std::ptr::{self};
 
@@ -162,7 +162,7 @@ impl Shared {
 
     /// Takes in a fresh task from a non-worker thread.
     pub(crate) fn inject(&self, run: RunRef) {
-        self.injected.fetch_add(1, Ordering::Relaxed);
+        run.set_phase(Phase::Ready);
         self.inject_item(Item::fresh(run));
     }
 

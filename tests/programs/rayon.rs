@@ -14,6 +14,17 @@ fn texts_are_parsed_and_summed() -> Outcome {
     Ok(())
 }
 
+/// What each thread has counted.
+#[test]
+fn each_worker_tells_what_it_has_counted() -> Outcome {
+    use std::cell::Cell;
+    thread_local! { static COUNT: Cell<usize> = const { Cell::new(0) } }
+    let rt = cygnet::Runtime::builder().workers(3).build()?;
+    rt.block_on(|| par::for_each(0..100, |_| COUNT.set(COUNT.get() + 1)))?;
+    assert_eq!(rt.handle().broadcast(|_| COUNT.take()).into_iter().sum::<usize>(), 100);
+    Ok(())
+}
+
 /// The sum of squares of a slice.
 #[test]
 fn squares_are_summed() -> Outcome {

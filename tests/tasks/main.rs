@@ -16,6 +16,7 @@ mod held;
 mod join;
 mod joining;
 mod lifecycle;
+mod on_workers;
 mod own_stacks;
 mod pinning;
 mod scopes;
