@@ -2,7 +2,7 @@
 
 use super::member::Kept;
 use crate::runtime::{JoinError, TaskError};
-use crate::shim::atomic::{AtomicUsize, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Receiver, Sender, WaitError, unbounded};
 
 /// What a member gives at its end.
@@ -16,7 +16,8 @@ pub(super) enum Outcome<T, E> {
 /// The outcomes of members, in the order in which they came.
 pub(super) struct Given<T, E> {
     send: Sender<Outcome<T, E>>,
-    receive: Receiver<Outcome<T, E>>,
+    pub(super) receive: Receiver<Outcome<T, E>>,
+    waited: AtomicBool,
     /// The number of members whose outcome has not been taken. They are counted under `&TaskGroup`,
     /// and taken under `&mut TaskGroup` or by its end, which orders the two.
     left: AtomicUsize,
@@ -25,7 +26,7 @@ pub(super) struct Given<T, E> {
 impl<T, E> Given<T, E> {
     pub(super) fn new() -> Given<T, E> {
         let (send, receive) = unbounded();
-        Given { send, receive, left: AtomicUsize::new(0) }
+        Given { send, receive, waited: AtomicBool::new(false), left: AtomicUsize::new(0) }
     }
 
     /// Counts a member that will give an outcome.
@@ -38,9 +39,14 @@ impl<T, E> Given<T, E> {
         let _ = self.send.try_send(outcome);
     }
 
-    /// The end at which the next outcome comes, if there is a member left to give one.
-    pub(super) fn to_come(&self) -> Option<&Receiver<Outcome<T, E>>> {
-        (self.left.load(Ordering::Relaxed) > 0).then_some(&self.receive)
+    /// Whether a member is left to give an outcome.
+    pub(super) fn is_one_left(&self) -> bool {
+        self.left.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns `true` the first time.
+    pub(super) fn is_first_wait(&self) -> bool {
+        !self.waited.swap(true, Ordering::Relaxed)
     }
 
     /// Counts what was received. Returns the value, if the member has given one.

@@ -8,10 +8,12 @@ use crate::scheduler::cancel::{cancel_node, is_cancelled};
 use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::worker::Worker;
 use crate::shim::real::Mutex;
+use crate::sync::WaitError;
 use crate::task::cause::{Cause, Reason};
-use crate::task::outcome::Failure;
-use crate::task::words::tree::Verdict;
+use crate::task::outcome::{Failure, Payload, drop_quietly};
+use crate::task::words::tree::{Node, Verdict};
 use std::any::Any;
+use std::cell::Cell;
 use std::error::Error;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::ptr;
@@ -124,12 +126,24 @@ impl<T, E> Shared<T, E> {
     }
 }
 
-/// Finds the cancellation that an error passes on, for the error types by which `?` passes it on.
+/// Finds the cancellation that an error passes on: for errors of the library that `?` passes on,
+/// and for boxed errors that have it as a source.
 fn cancelled_in(error: &dyn Any) -> Option<&Cancelled> {
     if let Some(boxed) = error.downcast_ref::<Box<dyn Error + Send + Sync>>() {
-        return boxed.downcast_ref().or_else(|| JoinError::cancelled(boxed.downcast_ref()?));
+        let mut at: Option<&(dyn Error + 'static)> = Some(&**boxed);
+        while let Some(error) = at {
+            if let Some(cancelled) = error.downcast_ref() {
+                return Some(cancelled);
+            }
+            at = error.source();
+        }
+        return None;
     }
-    error.downcast_ref().or_else(|| JoinError::cancelled(error.downcast_ref()?))
+    error
+        .downcast_ref()
+        .or_else(|| JoinError::cancelled(error.downcast_ref()?))
+        .or_else(|| JoinError::cancelled(error.downcast_ref::<Arc<JoinError>>()?))
+        .or_else(|| WaitError::cancelled(error.downcast_ref()?))
 }
 
 /// A member, until it has run.
@@ -140,6 +154,7 @@ pub(super) struct Member<T, E> {
     /// Whether the member gives its outcome to `next`.
     pub(super) gives: bool,
     pub(super) ran: bool,
+    pub(super) has_given: Cell<bool>,
 }
 
 /// Whose cancel a member hands on.
@@ -154,35 +169,28 @@ enum Whose {
 impl<T, E: 'static> Member<T, E> {
     pub(super) fn run(mut self, f: impl FnOnce() -> Result<T, E>) {
         self.ran = true;
-        let result = catch_unwind(AssertUnwindSafe(|| self.call(f)));
-        match result {
+        if !self.gives {
+            match catch_unwind(AssertUnwindSafe(f)) {
+                Ok(Ok(_nothing)) => {}
+                Ok(Err(error)) => self.fail_by(error),
+                Err(payload) => self.fail_by_panic(payload),
+            }
+            return;
+        }
+        // The value is given when the member's children have ended, and an error at once: the
+        // others are not to wait for the children of a member that has failed.
+        let call = || scope(|_| f().map_err(|error| self.fail_by(error)).ok());
+        match catch_unwind(AssertUnwindSafe(call)) {
             Ok(Some(value)) => self.give(Outcome::Value(value)),
             Ok(None) => {}
-            Err(payload) => {
-                let error = JoinError::from(Failure::from(payload));
-                let whose = error.cancelled().and_then(|cancelled| self.whose(cancelled));
-                self.fail(error.into(), whose);
-            }
+            Err(payload) => self.fail_by_panic(payload),
         }
     }
 
-    /// Calls the closure, and tells of the error that it returns. Returns its value when the
-    /// member's children have ended, if the group keeps values.
-    fn call(&self, f: impl FnOnce() -> Result<T, E>) -> Option<T> {
-        let called = || match f() {
-            Ok(value) => Some(value),
-            Err(error) => {
-                let whose = cancelled_in(&error).and_then(|cancelled| self.whose(cancelled));
-                let is_consequence = whose == Some(Whose::Group);
-                self.fail(Kept { failure: TaskError::Failed(error), is_consequence }, whose);
-                None
-            }
-        };
-        if self.gives {
-            return scope(|_| called());
-        }
-        drop(called());
-        None
+    fn fail_by(&self, error: E) {
+        let whose = cancelled_in(&error).and_then(|cancelled| self.whose(cancelled));
+        let is_consequence = whose == Some(Whose::Group);
+        self.fail(Kept { failure: TaskError::Failed(error), is_consequence }, whose);
     }
 }
 
@@ -205,10 +213,11 @@ impl<T, E> Member<T, E> {
                 break;
             }
         }
-        let group = self.group.node().get();
+        // Not those of scopes in the member.
+        let group: *const Node = self.group.node().get();
         let mut from_here = Worker::current()?.running_node().and_above();
-        let found = from_here.find(|node| ptr::eq(node.get(), group) || passed_on(node))?;
-        (!ptr::eq(found.get(), group)).then_some(Whose::Own)
+        let own = from_here.find(|node| ptr::eq(node.parent, group))?;
+        passed_on(&own).then_some(Whose::Own)
     }
 
     /// Tells that a closed group does not take the member. Touches no node: they may be gone.
@@ -222,7 +231,22 @@ impl<T, E> Member<T, E> {
         }
     }
 
+    /// Fails by a panic or by `Cancelled::unwind`.
+    fn fail_by_panic(&self, payload: Payload) {
+        let error = JoinError::from(Failure::from(payload));
+        let whose = error.cancelled().and_then(|cancelled| self.whose(cancelled));
+        let failure = Kept { failure: TaskError::Join(error), is_consequence: whose.is_some() };
+        if self.has_given.get() {
+            // A child has panicked after the error was given. The group's join tells.
+            self.group.keep(failure);
+        } else {
+            self.fail(failure, whose);
+        }
+    }
+
+    /// Gives the outcome: once.
     fn give(&self, outcome: Outcome<T, E>) {
+        self.has_given.set(true);
         let given = self.group.given().expect("made before the first member that gives");
         given.give(outcome);
     }
@@ -233,7 +257,8 @@ impl<T, E> Member<T, E> {
         let is_first = match (self.gives, whose) {
             (true, Some(Whose::Own)) => {
                 self.give(Outcome::Nothing);
-                return drop(failure);
+                // Its destructor is the user's code.
+                return drop_quietly(failure);
             }
             (true, _) => {
                 let is_consequence = failure.is_consequence;

@@ -22,11 +22,14 @@ use crate::scheduler::wait::no_suspend::assert_may_wait;
 use crate::scheduler::worker::shared as scheduler;
 use crate::task::cause::Reason;
 use crate::task::record::Traits;
+use given::Given;
 use hold::Hold;
 use member::{Kept, Member, Shared};
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::task::Waker;
 
 /// A group of tasks, the members, which are spawned one by one, from tasks and threads, and joined
 /// or cancelled together.
@@ -242,7 +245,8 @@ impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
     ///
     /// The value comes when all tasks below the member have ended. A member that is cancelled alone
     /// and does not start, is unwound, or returns the very [`Cancelled`](crate::Cancelled) of that
-    /// cancel, gives nothing and is no failure.
+    /// cancel (also in a [`JoinError`](crate::JoinError), a [`WaitError`](crate::sync::WaitError)
+    /// or a `Box<dyn Error + Send + Sync>`), gives nothing and is no failure.
     ///
     /// Otherwise as [`add`](TaskGroup::add), also in cost; the value passes an unbounded
     /// [channel](crate::sync::unbounded()), and the handle takes a locked instruction.
@@ -304,10 +308,8 @@ impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
     #[expect(clippy::should_implement_trait, reason = "`?` must come before the `while let`")]
     #[track_caller]
     pub fn next(&mut self) -> Result<Option<T>, TaskError<E>> {
-        while let Some(given) = self.shared.given()
-            && let Some(to_come) = given.to_come()
-        {
-            if let Some(value) = given.count(to_come.recv())? {
+        while let Some(given) = self.to_come() {
+            if let Some(value) = given.count(given.receive.recv())? {
                 return Ok(Some(value));
             }
         }
@@ -325,31 +327,42 @@ impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
     /// assert_eq!(seven.unwrap(), Some(7));
     /// ```
     ///
+    /// If it is forgotten (`mem::forget`), it keeps the outcome that may have been set aside for
+    /// it, for which a later call then waits for ever.
+    ///
     /// # Errors
-    /// As for [`next`](TaskGroup::next).
+    /// As for [`next`](TaskGroup::next), but not for a cancel of the caller: whoever polls the
+    /// future drops it.
     pub async fn next_async(&mut self) -> Result<Option<T>, TaskError<E>> {
-        while let Some(given) = self.shared.given()
-            && let Some(to_come) = given.to_come()
-        {
-            if let Some(value) = given.count(to_come.recv_async().await)? {
+        while let Some(given) = self.to_come() {
+            if let Some(value) = given.count(given.receive.recv_async().await)? {
                 return Ok(Some(value));
             }
         }
         Ok(None)
     }
 
+    /// The outcomes, if one is to come.
+    fn to_come(&self) -> Option<&Given<T, E>> {
+        let given = self.shared.given().filter(|given| given.is_one_left())?;
+        if let Some(task) = self.task.as_ref().filter(|_| given.is_first_wait()) {
+            // So that the members count as awaited when stacks are short.
+            task.tell_of_end(Waker::noop());
+        }
+        Some(given)
+    }
+
     /// Spawns a member, and returns its task, if the group is open.
     #[track_caller]
-    fn launch<G: Guarding>(
-        &self,
-        task: TaskBuilder<G>,
-        f: impl FnOnce() -> Result<T, E> + Send + 'static,
-        gives: bool,
-    ) -> Option<Task<()>> {
+    fn launch<G: Guarding, F>(&self, task: TaskBuilder<G>, f: F, gives: bool) -> Option<Task<()>>
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'static,
+    {
         task.refuse_now("a group");
         let hold = &self.shared.hold;
         let fails_fast = self.fails_fast.then_some(Location::caller());
-        let mut member = Member { group: Arc::clone(&self.shared), fails_fast, gives, ran: false };
+        let (group, has_given) = (Arc::clone(&self.shared), Cell::new(false));
+        let mut member = Member { group, fails_fast, gives, ran: false, has_given };
         let _entered = match hold.enter() {
             Ok(entered) => entered,
             Err(gate) => {
@@ -367,6 +380,8 @@ impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
             member.run(f);
         };
         let shared = hold.outside().shared();
+        // The value and the error pass over the member's stack.
+        let task = task.fitting::<F, Result<T, E>>(shared.config.stack_class);
         // SAFETY: the closure is 'static, and `_entered` holds the group open, so its node is open.
         unsafe { spawn_from_anywhere(shared, self.shared.node(), task, run, !gives) }
     }
@@ -379,7 +394,8 @@ impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
     /// The first failure. A member that only passes on a cancel of the group counts only if no
     /// other member has failed: a member that did not start, was unwound, or returned the very
     /// [`Cancelled`](crate::Cancelled) of that cancel. A failure that [`next`](TaskGroup::next) has
-    /// returned does not count. [`JoinError::Cancelled`](crate::JoinError::Cancelled) if the
+    /// returned does not count; of the others, those of added members come before those of spawned
+    /// ones. [`JoinError::Cancelled`](crate::JoinError::Cancelled) if the
     /// calling task is cancelled; the members are then cancelled too, as with [`Task::join`].
     ///
     /// # Panics

@@ -248,6 +248,8 @@ impl JoinError {
         match (self, self.cancelled()) {
             (_, Some(cancelled)) => cancelled.clone(),
             (JoinError::Abandoned, None) => Cancelled(Cause::new(Reason::Abandoned, None)),
+            // A second panic would end the process.
+            _ if crate::shim::panicking() => Cancelled(Cause::unwinding()),
             _ => panic!("cygnet: {self}"),
         }
     }

@@ -163,9 +163,9 @@ impl Handle {
     /// # Panics
     /// With the first panic of `f`, after all calls have ended. If the runtime has ended or is
     /// ending. If called by a task: inside [`no_suspend`](crate::no_suspend), while the thread
-    /// unwinds, and inside a scope of [`Wait::DescendantsOnly`](crate::Wait), where the call on this
-    /// worker could not begin. With the text of [`NoStack`](crate::NoStack) if the kernel refuses
-    /// memory for the stack of a call.
+    /// unwinds, and inside a scope of [`Wait::DescendantsOnly`](crate::Wait), where the call on
+    /// this worker could not begin. With the text of [`NoStack`](crate::NoStack) if the kernel
+    /// refuses memory for the stack of a call.
     #[track_caller]
     pub fn broadcast<F, T>(&self, f: F) -> Vec<T>
     where

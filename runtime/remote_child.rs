@@ -114,7 +114,7 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> TaskPlace<F> for Chil
         guard.belongs_to(&child);
         let away = Away { f, locals, outside };
         // The closure of `away` returns nothing, but the value is made on its stack.
-        fit::<F, T>(&mut its_terms, shared.config.stack_class);
+        fit::<F, T>(&mut its_terms.traits, shared.config.stack_class);
         let body = move || away.run();
         // SAFETY: the closure is `'static`.
         let lasting = unsafe { Lasting::promised() };

@@ -14,7 +14,7 @@ use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::{fmt, ptr};
 
 /// The identity of a task, unique within the process.
@@ -88,6 +88,11 @@ impl<T> Task<T> {
     pub(crate) fn await_end(self) -> Result<T, JoinError> {
         let claim = self.into_claim();
         claim.join(WaitKind::Structured, ParentLives::UNKNOWN)
+    }
+
+    /// Has a waker told of the task's end, unless it has ended. Returns whether it has.
+    pub(crate) fn tell_of_end(&self, waker: &Waker) -> bool {
+        self.claim().poll(&mut Context::from_waker(waker))
     }
 
     pub(crate) fn task(&self) -> TaskRef<'_> {

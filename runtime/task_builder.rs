@@ -6,7 +6,7 @@ use crate::runtime::spawn::{LocalTask, terms_with};
 use crate::runtime::task::Task;
 use crate::runtime::{here, local};
 use crate::scheduler::life::live_node::LiveNode;
-use crate::scheduler::life::spawn::{Lasting, Terms};
+use crate::scheduler::life::spawn::{Lasting, Terms, fit};
 use crate::scheduler::wait::no_suspend::assert_may_suspend;
 use crate::scheduler::worker::Worker;
 use crate::task::record::Traits;
@@ -328,6 +328,12 @@ impl<G: Guarding> TaskBuilder<G> {
             "cygnet: a task was to start at once in {place}, but only a child of the caller or of \
              a scope can; leave out now()"
         );
+    }
+
+    /// Asks for a larger stack if a closure or a result of these types needs it.
+    pub(crate) fn fitting<F, T>(mut self, usual: StackClass) -> TaskBuilder<G> {
+        fit::<F, T>(&mut self.traits, usual);
+        self
     }
 
     /// Returns the closure, with the guard that is held while it exists and runs.

@@ -205,7 +205,7 @@ impl Shared {
         counted: bool,
     ) -> (HandleRef<T>, Outside<T>) {
         // An outcome that no handle takes is dropped on the task's stack.
-        fit::<(), T>(&mut terms, self.config.stack_class);
+        fit::<(), T>(&mut terms.traits, self.config.stack_class);
         let worker = self.worker_here().filter(|_| !counted);
         let id = match worker {
             Some(worker) => {

@@ -34,16 +34,16 @@ const fn stack_for_payload<B, T>() -> Option<usize> {
 }
 
 /// Enlarges the class of stack if the closure or the result needs it.
-pub(crate) fn fit<B, T>(terms: &mut Terms, usual: StackClass) {
+pub(crate) fn fit<B, T>(traits: &mut Traits, usual: StackClass) {
     let Some(size) = stack_for_payload::<B, T>() else { return };
-    let chosen = match terms.traits.stack_class {
+    let chosen = match traits.stack_class {
         0 => usual,
         class => StackClass::from_byte(class),
     };
     if chosen.size() < size
         && let Ok(class) = StackClass::for_size(size)
     {
-        terms.traits.stack_class = class.to_byte();
+        traits.stack_class = class.to_byte();
     }
 }
 
@@ -200,7 +200,7 @@ impl Worker {
             // Before the record is made, which would leak if this panics.
             self.count_child(parent);
         }
-        fit::<B, T>(&mut terms, self.memory.class);
+        fit::<B, T>(&mut terms.traits, self.memory.class);
         let birth = birth(parent, self.ids.next(), terms, detached);
         Newborn::new(Some(self), body, lasting, birth)
     }
@@ -312,7 +312,7 @@ impl Shared {
         mut terms: Terms,
         detached: bool,
     ) -> Newborn<T> {
-        fit::<B, T>(&mut terms, self.config.stack_class);
+        fit::<B, T>(&mut terms.traits, self.config.stack_class);
         let birth = birth(parent, fetch_ids(1), terms, detached);
         self.injected.fetch_add(1, Ordering::Relaxed);
         Newborn::new(None, body, lasting, birth)

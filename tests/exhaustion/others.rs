@@ -101,6 +101,25 @@ fn futures_that_wait_for_tasks_elsewhere_in_the_tree_share_one_stack() {
 }
 
 #[test]
+fn members_whose_values_are_waited_for_end() {
+    within_each([1, 2], |workers| {
+        let rt = runtime(workers, workers);
+        let sum = rt.block_on(|| {
+            let mut group = TaskGroup::new();
+            // More than the other workers can start.
+            (0..4).for_each(|n| drop(group.spawn(move || n)));
+            let mut sum = 0;
+            while let Some(n) = group.next().unwrap() {
+                sum += n;
+            }
+            sum
+        });
+        assert_eq!(sum, 6);
+        assert_stacks(&rt, workers + 1);
+    });
+}
+
+#[test]
 fn children_on_another_runtime_end_in_any_depth() {
     within_each([1, 2], |workers| {
         let (a, b) = (runtime(workers, workers), runtime(workers, workers));

@@ -65,6 +65,26 @@ fn the_last_handle_cancels_the_task_and_the_others_do_not() {
     });
 }
 
+/// T33, T55. Also if the task had ended before it was shared.
+#[test]
+fn a_panic_that_nobody_waits_for_is_reported() {
+    common::within(|| {
+        let told = Count::new();
+        let rt = Runtime::builder().workers(2).on_panic(move |_| told.up()).build().unwrap();
+        for ends_before in [true, false] {
+            let task = rt.spawn(|| resume_unwind(Box::new("unseen")));
+            if ends_before {
+                eventually("it has ended", || task.is_finished());
+            }
+            let task: SharedTask<()> = task.shared();
+            eventually("it has ended", || task.is_finished());
+            // In a task: a plain thread that drops a handle knows of no runtime.
+            rt.block_on(|| drop(task));
+        }
+        eventually("both are reported", || told.get() == 2);
+    });
+}
+
 /// T55.
 #[test]
 fn all_that_wait_share_an_error() {

@@ -3,6 +3,8 @@
 use crate::common::prelude::*;
 use std::error::Error;
 
+type Boxed = Box<dyn Error + Send + Sync>;
+
 fn values<T: Send + 'static, E: Send + 'static>(mut group: TaskGroup<T, E>) -> Vec<T> {
     let mut values = Vec::new();
     while let Ok(Some(value)) = group.next() {
@@ -89,6 +91,78 @@ fn a_failure_comes_once_and_the_others_go_on() {
     });
 }
 
+/// T53. The group's join tells of what comes after the outcome.
+#[test]
+fn a_member_gives_one_outcome_whatever_else_fails_in_it() {
+    in_task(|_| {
+        let mut group = TaskGroup::fallible();
+        group.spawn_try(|| {
+            drop(spawn_now(|| resume_unwind(Box::new("below"))));
+            spawn(|| resume_unwind(Box::new("below"))).detach();
+            Err("no luck")
+        });
+        assert_eq!(group.next().unwrap_err().into_failed().unwrap(), "no luck");
+        assert_eq!(group.next().unwrap(), None);
+        group.spawn(|| 7);
+        assert_eq!(group.next().unwrap(), Some(7));
+        assert!(matches!(group.join(), Ok(()) | Err(TaskError::Join(JoinError::Panicked(_)))));
+
+        // The destructor of the error of a member that was cancelled alone.
+        let mut group = TaskGroup::fallible().fail_fast();
+        let alone =
+            group.spawn_try(|| -> Result<(), Boxed> { Err(Explosive(park().unwrap_err()).into()) });
+        alone.cancel("enough");
+        assert_eq!(group.next().unwrap(), None);
+        assert!(!group.is_cancelled());
+        group.join().unwrap();
+    });
+}
+
+/// An error whose destructor panics.
+#[derive(Debug)]
+struct Explosive(Cancelled);
+
+impl std::fmt::Display for Explosive {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("explosive")
+    }
+}
+
+impl Error for Explosive {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+impl Drop for Explosive {
+    fn drop(&mut self) {
+        resume_unwind(Box::new("the destructor of an error"));
+    }
+}
+
+/// T54. Whatever error of the library the cancel is in.
+#[test]
+fn a_cancel_of_a_member_alone_is_found_in_the_errors_of_the_library() {
+    fn passes_on<E: Send + 'static>(rt: &Runtime, fails: fn() -> Result<(), E>) {
+        let mut group = TaskGroup::fallible().fail_fast();
+        let member = parking(rt, 1, || group.spawn_try(fails));
+        member.cancel("enough");
+        assert!(matches!(group.next(), Ok(None)));
+        assert!(!group.is_cancelled());
+        assert!(group.join().is_ok());
+    }
+    in_task_and_many(|rt| {
+        passes_on::<Cancelled>(rt, park);
+        passes_on::<WaitError>(rt, || Event::new().wait());
+        passes_on::<Boxed>(rt, || Ok(Event::new().wait()?));
+        passes_on::<JoinError>(rt, || Ok(park()?));
+        passes_on::<Arc<JoinError>>(rt, || {
+            let (_promise, answer) = promise();
+            answer.shared().join().copied()
+        });
+    });
+}
+
 /// T53, T54.
 #[test]
 fn the_first_failure_of_a_group_that_fails_fast_comes_before_what_follows_from_it() {
@@ -96,7 +170,7 @@ fn the_first_failure_of_a_group_that_fails_fast_comes_before_what_follows_from_i
         let mut group = TaskGroup::fallible().fail_fast();
         parking(rt, 3, || {
             for _ in 0..3 {
-                group.spawn_try(|| park().map_err(Box::<dyn Error + Send + Sync>::from));
+                group.spawn_try(|| park().map_err(Boxed::from));
             }
         });
         group.spawn_try(|| Err("no luck".into()));
@@ -149,7 +223,17 @@ fn a_caller_that_is_cancelled_takes_nothing() {
     in_task_and_many(|rt| {
         let mut group = TaskGroup::new();
         parking(rt, 1, || group.spawn(|| park().map_or(0, |()| 1)));
-        group.spawn(|| 7);
+        let drops = Drops::new();
+        let guard = drops.guard();
+        group.spawn(move || {
+            drop(guard);
+            7
+        });
+        give_way_until(|| drops.left() == 0);
+        yields(3);
+        // Whether it has come already or comes now, the value stays for the next call.
+        let early = timeout(Duration::ZERO, || group.next()).unwrap_err().into_inner();
+        assert!(early.unwrap_err().cancelled().is_some());
         assert_eq!(group.next().unwrap(), Some(7));
         let early = timeout(Duration::ZERO, || group.next()).unwrap_err().into_inner();
         assert_eq!(*early.unwrap_err().cancelled().unwrap().reason(), Reason::Deadline);
