@@ -42,7 +42,7 @@
 //!   [`bounded`](sync::bounded), [`unbounded`](sync::unbounded), [`oneshot`](sync::oneshot()),
 //!   [`broadcast`](sync::broadcast()), [`watch`](sync::watch()).
 //! * **Wait for the first of several:** [`select!`], over any futures, from ordinary code.
-//! * **Call async code:** [`wait()`]. In the other direction, a [`Task`] is a future.
+//! * **Call async code:** [`wait()`]; [`wait_in`] with another executor's context. In the other direction, a [`Task`] is a future.
 //! * **Give futures a clock:** [`sleep_async`], [`timeout_async`], on any executor by a [`Handle`].
 //! * **Use a channel as a stream and a sink** (feature `futures`): `Receiver::into_stream`,
 //!   `Sender::into_sink`.

@@ -1,12 +1,13 @@
 use crate::retire::nesting::Pin as CoroutinePin;
 use crate::runtime::errors::Cancelled;
-use crate::scheduler::wait::no_suspend::{assert_may_suspend, assert_may_wait};
+use crate::scheduler::wait::no_suspend::{assert_may_suspend, assert_may_wait, no_suspend};
 use crate::scheduler::wait::waker::waker_of;
 use crate::scheduler::worker::{Fiber, Worker};
 use crate::task::record::Record;
 use crate::task::reference::TaskRef;
 use crate::task::thread_waiter::ThreadWaiter;
 use crate::task::words::wait::{WaitKind, WaitWord};
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
@@ -20,8 +21,7 @@ use std::task::{Context, Poll, Waker};
 /// call. If the task is cancelled, the future is dropped here, before the call returns.
 ///
 /// A context that the future needs (a reactor, a runtime's `enter` guard) must surround each poll,
-/// and must not be held over a suspension. For a tokio future, spawn it on tokio and wait for the
-/// handle, or enter the runtime in a `poll` of your own.
+/// and must not be held over a suspension: see [`wait_in`].
 ///
 /// The body of a bare [`Coroutine`](crate::coroutine::Coroutine) may call `wait`, which then parks
 /// the task with all its coroutines. Until `wait` returns, the body cannot call
@@ -47,7 +47,7 @@ use std::task::{Context, Poll, Waker};
 ///
 /// # Panics
 /// With the panic of the future. If the future is not ready inside
-/// [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+/// [`no_suspend`], or on a worker's thread between tasks.
 #[track_caller]
 pub fn wait<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
     let future = pin!(future.into_future());
@@ -57,6 +57,39 @@ pub fn wait<F: IntoFuture>(future: F) -> Result<F::Output, Cancelled> {
         Some(task) => wait_as_task(future, task),
         None => wait_as_thread(future),
     }
+}
+
+/// Waits for a future that needs a context, such as the runtime of another executor. `enter` enters
+/// the context, and returns the guard that leaves it. The guard lives for one poll each, in which
+/// nothing may suspend, so that contexts of several tasks do not overlap. Otherwise like [`wait`].
+///
+/// ```
+/// let tokio = tokio::runtime::Runtime::new()?;
+/// let rt = cygnet::Runtime::builder().workers(1).build()?;
+/// let slept = rt.block_on(|| {
+///     cygnet::wait_in(|| tokio.enter(), async {
+///         tokio::time::sleep(std::time::Duration::from_millis(1)).await; // needs tokio's timers
+///         7
+///     })
+/// });
+/// assert_eq!(slept, Ok(7));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`wait`].
+///
+/// # Panics
+/// As [`wait`]. With the panic of `enter`. If a poll would suspend.
+#[track_caller]
+pub fn wait_in<F: IntoFuture, G>(enter: impl Fn() -> G, future: F) -> Result<F::Output, Cancelled> {
+    let mut future = pin!(future.into_future());
+    wait(poll_fn(|cx| {
+        no_suspend(|| {
+            let _entered = enter();
+            future.as_mut().poll(cx)
+        })
+    }))
 }
 
 #[track_caller]

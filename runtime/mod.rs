@@ -53,7 +53,7 @@ pub use cancelled::CancelledFuture;
 pub use combinators::{TaskError, all, all_fail_fast, any};
 pub use errors::{BuildError, Cancelled, JoinError, NoStack, SpawnError};
 pub use fork::{join, join_with};
-pub use future::wait;
+pub use future::{wait, wait_in};
 pub use handle::Handle;
 pub use hook::{CancelHook, HookGuard, on_cancel};
 pub use interval::{Interval, IntervalTick, MissedTicks, interval, interval_at};

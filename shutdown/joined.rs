@@ -163,6 +163,8 @@ fn set_work(swansong: &Swansong, cancel: CancelHandle, origin: Option<Origin>) {
 pub struct TaskGuard {
     child: Swansong,
     origin: Origin,
+    /// Of [`TaskBuilder::try_guard`]: keeps the stop from its end until the task has its guard.
+    _until_spawned: Option<Guard>,
 }
 
 impl Guarding for TaskGuard {
@@ -205,7 +207,30 @@ impl TaskBuilder {
     #[track_caller]
     pub fn guard(self, swansong: &Swansong) -> TaskBuilder<TaskGuard> {
         let origin = Origin::new(Location::caller(), None);
-        self.with_guard(TaskGuard { child: swansong.child(), origin })
+        self.with_guard(TaskGuard { child: swansong.child(), origin, _until_spawned: None })
+    }
+
+    /// Like [`guard`](TaskBuilder::guard), but returns `None` if `swansong`, or one that it is a
+    /// child of, is stopped: for work that must not begin any more. The stop waits for the builder,
+    /// and then for the task.
+    ///
+    /// ```
+    /// use cygnet::shutdown::Swansong;
+    ///
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let swansong = Swansong::new();
+    /// let spawn = || Some(cygnet::task().try_guard(&swansong)?.spawn_in(&rt, || 6 * 7));
+    /// let task = spawn().unwrap();
+    /// swansong.shut_down().block();
+    /// assert_eq!(task.join().unwrap(), 42);
+    /// assert!(spawn().is_none());
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn try_guard(self, swansong: &Swansong) -> Option<TaskBuilder<TaskGuard>> {
+        let (child, origin) = (swansong.child(), Origin::new(Location::caller(), None));
+        let first = child.try_guard()?;
+        Some(self.with_guard(TaskGuard { child, origin, _until_spawned: Some(first) }))
     }
 }
 

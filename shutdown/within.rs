@@ -5,7 +5,7 @@ use super::node_ref::NodeRef;
 use super::report::GuardReport;
 use super::waiting::{END, Wait};
 use super::work::{TimeOver, Work};
-use super::{Swansong, stop};
+use super::{ShutdownCompletion, Swansong, stop};
 use crate::runtime::{CancelHandle, Late, shield};
 use crate::scheduler::wait::waiters::WaitMode;
 use crate::shim::atomic::{AtomicUsize, Ordering};
@@ -184,14 +184,19 @@ impl Shutdown {
             // The last guard may have gone since. An empty report does not prove it, as a guard may
             // have moved from node to node behind the visit.
             .filter(|(_, late)| !late.is_empty() || !swansong.state().is_complete());
-        // A shutdown records this before it cancels, and so before its cancels can complete the
-        // node.
-        let earlier = swansong.node.state.lock().over.clone();
-        let mut shutdown = Shutdown { swansong, start, over: None, cancelled: 0, earlier };
+        let mut shutdown = Shutdown::of(swansong, start);
         if let Some((when, late)) = late {
             shutdown.cancel(when, late, place);
         }
         shutdown
+    }
+
+    /// A shutdown that has cancelled nothing yet.
+    fn of(swansong: Swansong, start: Instant) -> Shutdown {
+        // A shutdown records this before it cancels, and so before its cancels can complete the
+        // node.
+        let earlier = swansong.node.state.lock().over.clone();
+        Shutdown { swansong, start, over: None, cancelled: 0, earlier }
     }
 
     fn cancel(&mut self, when: Instant, late: GuardReport, place: &'static Location<'static>) {
@@ -310,6 +315,36 @@ impl Swansong {
     #[track_caller]
     pub fn shut_down_within(&self, grace: Duration) -> ShutdownReport {
         self.shut_down_and_cancel(grace, None, Location::caller())
+    }
+
+    /// [Shuts down](Swansong::shut_down), and cancels the remaining work at once, without a wait:
+    /// for the second request to stop. Another call that waits in
+    /// [`shut_down_within`](Swansong::shut_down_within) goes on with what is left of the work.
+    ///
+    /// Does not suspend. Costs as much as [`guard_report`](Swansong::guard_report), and a cancel
+    /// for each scope and task.
+    ///
+    /// ```
+    /// use cygnet::shutdown::Swansong;
+    /// use std::time::Duration;
+    ///
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let swansong = Swansong::new();
+    /// let stuck = cygnet::task().guard(&swansong).spawn_in(&rt, cygnet::park);
+    /// std::thread::scope(|threads| {
+    ///     threads.spawn(|| swansong.shut_down_within(Duration::from_secs(3600)));
+    ///     swansong.shut_down_now().block();
+    /// });
+    /// assert!(!matches!(stuck.join(), Ok(Ok(()))));
+    /// ```
+    #[track_caller]
+    pub fn shut_down_now(&self) -> ShutdownCompletion {
+        let completion = self.shut_down();
+        if !self.state().is_complete() {
+            let mut shutdown = Shutdown::of(self.clone(), now());
+            shutdown.cancel(now(), self.guard_report(), Location::caller());
+        }
+        completion
     }
 
     /// Shuts down like [`shut_down_within`](Swansong::shut_down_within), but gives up when

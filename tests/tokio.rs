@@ -18,20 +18,6 @@ fn tokio_runtime() -> tokio::runtime::Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// Each poll of a future inside a runtime of tokio's. The guard of that is not kept over a
-/// suspension, and nothing suspends below it.
-struct Inside<F>(Handle, Pin<Box<F>>);
-
-impl<F: Future> Future for Inside<F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let Inside(handle, future) = &mut *self;
-        let _entered = handle.enter();
-        cygnet::no_suspend(|| future.as_mut().poll(cx))
-    }
-}
-
 /// Answers each line with its length.
 async fn measure_lines(listener: TcpListener) {
     while let Ok((stream, _)) = listener.accept().await {
@@ -59,7 +45,7 @@ fn a_task_calls_an_async_client_from_deep_inside() {
     /// Not async, and called at any depth.
     fn length_of(line: &str, address: SocketAddr, handle: &Handle) -> usize {
         let asked = ask(address, line.to_owned());
-        wait(Inside(handle.clone(), Box::pin(asked))).unwrap().unwrap()
+        wait_in(|| handle.enter(), asked).unwrap().unwrap()
     }
     with_each(|rt| {
         let theirs = tokio_runtime();

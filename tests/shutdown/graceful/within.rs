@@ -90,6 +90,77 @@ fn a_grace_of_zero_cancels_at_once() {
     });
 }
 
+/// S94. With and without another call that waits meanwhile, which is told.
+#[test]
+fn a_stop_under_way_is_hardened() {
+    in_task(|_| {
+        for waits in [true, false] {
+            let swansong = Swansong::new();
+            let stuck = cygnet::task().guard(&swansong).spawn(park);
+            scope(|s| {
+                let within = waits.then(|| s.spawn(|| swansong.shut_down_within(LONG)));
+                if waits {
+                    swansong.shutting_down().block();
+                }
+                swansong.shut_down_now().block();
+                if let Some(within) = within {
+                    assert!(!within.join().unwrap().is_in_time());
+                }
+            });
+            assert!(!matches!(stuck.join(), Ok(Ok(()))));
+            // Again, and nothing is left to cancel.
+            swansong.shut_down_now().block();
+        }
+        let empty = Swansong::new();
+        empty.shut_down_now();
+        assert!(empty.state().is_complete());
+        let late = no_suspend(|| cygnet::task().guard(&empty).spawn(park));
+        drop(late);
+    });
+}
+
+/// S94. From a plain thread, while unwinding, and in a cancelled task; later work is cancelled too.
+#[test]
+fn a_hard_stop_needs_no_wait() {
+    with_each(|rt| {
+        let swansong = Swansong::new();
+        let guard = swansong.guard();
+        while_unwinding(|| drop(swansong.shut_down_now()));
+        assert!(!swansong.state().is_complete());
+        let later = cygnet::task().guard(&swansong).spawn_in(rt, park);
+        assert!(!matches!(later.join(), Ok(Ok(()))));
+        drop(guard);
+        assert!(swansong.state().is_complete());
+        rt.block_on(|| {
+            let swansong = Swansong::new();
+            let stuck = cygnet::task().guard(&swansong).spawn(park);
+            let stops = || no_suspend(|| drop(swansong.shut_down_now()));
+            timeout(Duration::ZERO, stops).unwrap_err();
+            assert!(!matches!(stuck.join(), Ok(Ok(()))));
+        });
+    });
+}
+
+/// S95.
+#[test]
+fn work_that_is_asked_for_after_the_stop_is_refused() {
+    with_each(|rt| {
+        let (swansong, other) = (Swansong::new(), Swansong::new());
+        let child = swansong.child();
+        let builder = cygnet::task().try_guard(&child).unwrap();
+        let completion = swansong.shut_down();
+        assert!(!swansong.state().is_complete(), "the builder holds a guard");
+        let task = builder.spawn_in(rt, || 7);
+        completion.block();
+        assert_eq!(task.join().unwrap(), 7);
+        assert!(cygnet::task().try_guard(&child).is_none());
+        assert!(cygnet::task().try_guard(&swansong).is_none());
+        drop(cygnet::task().try_guard(&other).unwrap());
+        other.shut_down();
+        assert!(other.state().is_complete(), "a builder that was dropped holds none");
+    });
+}
+
 /// S87, S89.
 #[test]
 fn a_guard_without_a_task_to_cancel_is_given_up() {
