@@ -1,8 +1,9 @@
 //! Loops that end as soon as one item decides the result.
 
 use crate::par::drive::{Body, Stop, run};
-use crate::par::{IntoSource, Source};
+use crate::par::{Enumerate, IntoSource, Source, enumerate};
 use crate::runtime::Cancelled;
+use crate::shim::atomic::{AtomicUsize, Ordering};
 use std::ops::ControlFlow;
 
 struct Find<F>(F);
@@ -79,6 +80,79 @@ where
     F: Fn(&S::Item) -> bool + Sync,
 {
     find_map("par::find_any", source, |item| f(&item).then_some(item))
+}
+
+struct Position<F> {
+    f: F,
+    /// The items from the first one that was found on, counted from the end of all numbers: 0 if
+    /// none was found.
+    found: AtomicUsize,
+}
+
+impl<S, F> Body<Enumerate<S>> for Position<F>
+where
+    S: Source,
+    F: Fn(S::Item) -> bool + Sync,
+{
+    type Out = ();
+
+    #[inline]
+    fn begin(&self) {}
+
+    #[inline]
+    fn chunk(&self, (): (), chunk: Enumerate<S>) -> ControlFlow<()> {
+        let first = chunk.first;
+        // What lies behind is gone over without a look: such chunks grow eightfold each time.
+        if usize::MAX - first > self.found.load(Ordering::Relaxed) {
+            let mut items = chunk.source.items();
+            let found = items.position(&self.f);
+            drop(items);
+            if let Some(n) = found {
+                self.found.fetch_max(usize::MAX - first.saturating_add(n), Ordering::Relaxed);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    #[inline]
+    fn merge(&self, (): (), (): ()) {}
+}
+
+/// Returns the number of the first item for which `f` is true, from 0 on, if there is one. Like
+/// [`Iterator::position`].
+///
+/// The search ends soon after all items before that one have been looked at, if there are at most
+/// `usize::MAX` items. The other items are dropped. Suspends and costs like [`for_each`](crate::par::for_each).
+///
+/// ```
+/// use cygnet::par;
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// let words = ["work", "stealing", "of", "coroutines"];
+/// let long = |word: &&str| word.len() > 4;
+/// assert_eq!(rt.block_on(|| par::position(&words, long)), Ok(Some(1)));
+/// assert_eq!(rt.block_on(|| par::position(1.., |n: u64| n.is_multiple_of(1000))), Ok(Some(999)));
+/// ```
+///
+/// # Errors
+/// As for [`for_each`](crate::par::for_each), even if an item has been found: there may be one
+/// before it.
+///
+/// # Panics
+/// As for [`for_each`](crate::par::for_each).
+#[track_caller]
+pub fn position<S, F>(source: S, f: F) -> Result<Option<usize>, Cancelled>
+where
+    S: IntoSource,
+    F: Fn(S::Item) -> bool + Sync,
+{
+    let body = Position { f, found: AtomicUsize::new(0) };
+    let ((), stopped) = run("par::position", enumerate(source), &body)?;
+    if stopped != Stop::No {
+        return Err(Cancelled::here());
+    }
+    // Relaxed: the end of the loop has ordered all of it before this.
+    let found = body.found.load(Ordering::Relaxed);
+    Ok((found > 0).then(|| usize::MAX - found))
 }
 
 /// Returns whether `f` is true for at least one item. `false` if there are no items.

@@ -20,12 +20,13 @@
 //! | reduce the items to one value | [`map_reduce`], [`fold_reduce`] |
 //! | map the items to a `Vec` | [`map_collect`] |
 //! | sum up | [`sum`], [`count`], [`min`], [`max`] |
-//! | search | [`find_any`], [`any`], [`all`] |
+//! | search | [`find_any`], [`position`], [`any`], [`all`] |
 //! | end with the first error | [`try_for_each`], [`try_map_reduce`] |
 //! | sort | [`sort_unstable`], [`sort_unstable_by`], [`sort_unstable_by_key`] |
 //!
 //! A loop goes over ranges of integers, slices, `&Vec`, `&mut Vec`, `Vec`, references to arrays and
-//! boxed slices, [`chunks`], [`chunks_mut`], [`zip`], and any other [`Source`].
+//! boxed slices, [`chunks`], [`chunks_mut`], [`zip`], [`enumerate`], and any other [`Source`]. Items
+//! of an iterator, whose number is unknown, go through a [`pipeline()`](crate::pipeline()) instead.
 //!
 //! The functions are called inside a task. They return after the last call of a closure has ended,
 //! so closures may borrow. Items are processed on any worker and in any order; within a chunk, one
@@ -101,11 +102,12 @@ mod summary;
 
 pub use collect::map_collect;
 pub use each::{fold_reduce, for_each, map_reduce};
-pub use find::{all, any, find_any, try_for_each, try_map_reduce};
+pub use find::{all, any, find_any, position, try_for_each, try_map_reduce};
 pub use items::Items;
 pub use ranges::Integer;
 pub use sort::{sort_unstable, sort_unstable_by, sort_unstable_by_key};
 pub use source::{
-    AtLeast, Chunks, ChunksMut, IntoSource, Source, Zip, at_least, chunks, chunks_mut, zip,
+    AtLeast, Chunks, ChunksMut, Enumerate, IntoSource, Numbered, Source, Zip, at_least, chunks,
+    chunks_mut, enumerate, zip,
 };
 pub use summary::{count, max, min, sum};

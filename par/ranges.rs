@@ -1,12 +1,13 @@
 //! Ranges of integers as sources, up to the limits of their types. Lengths are computed in the
 //! unsigned type of the same width, in which a difference never overflows.
 
-use crate::par::Source;
-use std::ops::{Range, RangeInclusive};
+use crate::par::{IntoSource, Source};
+use std::ops::{Range, RangeFrom, RangeInclusive};
 
 mod sealed {
     /// The arithmetic that ranges need of integers.
     pub trait Arithmetic: Copy + Send + Sync + PartialOrd {
+        const MAX: Self;
         const ONE: Self;
         const ZERO: Self;
 
@@ -29,6 +30,7 @@ macro_rules! integers {
         impl Integer for $int {}
 
         impl Arithmetic for $int {
+            const MAX: $int = <$int>::MAX;
             const ONE: $int = 1;
             const ZERO: $int = 0;
 
@@ -109,6 +111,20 @@ where
     #[inline]
     fn items(self) -> Self {
         self
+    }
+}
+
+/// An open range ends with the largest number of its type.
+impl<T: Integer> IntoSource for RangeFrom<T>
+where
+    RangeInclusive<T>: Iterator<Item = T>,
+{
+    type Item = T;
+    type Source = RangeInclusive<T>;
+
+    #[inline]
+    fn into_source(self) -> RangeInclusive<T> {
+        self.start..=T::MAX
     }
 }
 

@@ -248,7 +248,8 @@ pub struct Zip<A, B> {
 }
 
 /// Pairs the items of two sources, up to the end of the shorter one. The remaining items of the
-/// longer one are dropped. Like [`Iterator::zip`]; with a range it numbers items.
+/// longer one are dropped. Like [`Iterator::zip`]. A range may be open, as in `zip(1.., names)`;
+/// see [`enumerate`] for numbers from 0 on.
 ///
 /// Costs nothing by itself.
 ///
@@ -288,6 +289,91 @@ impl<A: Source, B: Source> Source for Zip<A, B> {
     #[inline]
     fn at_least(&self) -> usize {
         self.a.at_least().max(self.b.at_least())
+    }
+}
+
+/// A source whose items have their numbers: see [`enumerate`].
+#[derive(Clone, Debug)]
+pub struct Enumerate<S> {
+    pub(super) first: usize,
+    pub(super) source: S,
+}
+
+/// Gives each item of a source together with its number, from 0 on. Like [`Iterator::enumerate`].
+///
+/// Costs an addition for each item.
+///
+/// ```
+/// use cygnet::par;
+/// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+/// let mut squares = vec![0; 5];
+/// rt.block_on(|| par::for_each(par::enumerate(&mut squares), |(i, square)| *square = i * i))
+///     .unwrap();
+/// assert_eq!(squares, [0, 1, 4, 9, 16]);
+/// ```
+pub fn enumerate<S: IntoSource>(source: S) -> Enumerate<S::Source> {
+    Enumerate { first: 0, source: source.into_source() }
+}
+
+impl<S: Source> Source for Enumerate<S> {
+    type Item = (usize, S::Item);
+    type Iter = Numbered<S::Iter>;
+
+    #[inline]
+    fn size(&self) -> usize {
+        self.source.size()
+    }
+
+    #[inline]
+    fn split_at(self, n: usize) -> (Self, Self) {
+        let (front, back) = self.source.split_at(n);
+        let behind = self.first.wrapping_add(n);
+        (Enumerate { source: front, ..self }, Enumerate { first: behind, source: back })
+    }
+
+    #[inline]
+    fn items(self) -> Self::Iter {
+        Numbered { next: self.first, items: self.source.items() }
+    }
+
+    #[inline]
+    fn at_least(&self) -> usize {
+        self.source.at_least()
+    }
+}
+
+/// The iterator over a chunk of an [`Enumerate`].
+#[derive(Clone, Debug)]
+pub struct Numbered<I> {
+    next: usize,
+    items: I,
+}
+
+impl<I: Iterator> Iterator for Numbered<I> {
+    type Item = (usize, I::Item);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let item = self.items.next()?;
+        let number = self.next;
+        self.next = number.wrapping_add(1);
+        Some((number, item))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.items.size_hint()
+    }
+
+    /// The innermost loop is that of the items.
+    #[inline]
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut f: F) -> B {
+        let Numbered { mut next, items } = self;
+        items.fold(init, move |folded, item| {
+            let folded = f(folded, (next, item));
+            next = next.wrapping_add(1);
+            folded
+        })
     }
 }
 

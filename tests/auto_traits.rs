@@ -135,6 +135,7 @@ auto_traits! {
     Send Sync Unpin UnwindSafe RefUnwindSafe:
         Late<T>, Pipeline<T, u8>, Pipeline<u8, T>, ActorBody<T>, ActorEnded<T>, SpawnError<T>,
         Resumed<T, u8>, Resumed<u8, T>, ResumeError<T>, par::Zip<T, u8>, par::Zip<u8, T>,
+        par::Enumerate<T>, par::Numbered<T>,
         par::AtLeast<T>, sync::SendError<T>, sync::TrySendError<T>, shutdown::Guarded<T>,
         shutdown::Interrupt<T>;
     yes yes no no no:

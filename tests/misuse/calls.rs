@@ -83,6 +83,7 @@ fn calls_outside_a_runtime_say_where_to_make_them() {
         ("par::for_each", panic_of(|| par::for_each(0..3, drop))),
         ("par::map_collect", panic_of(|| par::map_collect(0..3, |n| n))),
         ("par::any", panic_of(|| par::any(0..3, |_| true))),
+        ("par::position", panic_of(|| par::position(0..3, |_| true))),
         ("par::sum", panic_of(|| par::sum::<_, i32>(0..3))),
         ("par::count", panic_of(|| par::count(0..3, |_| true))),
         ("par::min", panic_of(|| par::min(0..3))),

@@ -33,6 +33,10 @@ fn every_item_of_every_kind_of_source_has_one_turn() {
             assert_eq!(seen(numbers.clone()), numbers);
             assert_eq!(seen(par::at_least(5, 0..n)), numbers);
             assert!(seen(par::zip(0..n, &numbers)).into_iter().eq(numbers.iter().enumerate()));
+            assert!(seen(par::zip(&numbers, 7..)).into_iter().eq(numbers.iter().zip(7..)));
+            assert!(seen(par::enumerate(&numbers)).into_iter().eq(numbers.iter().enumerate()));
+            let sum = par::map_reduce(par::enumerate(0..n), || 0, |(i, n)| i + n, |a, b| a + b);
+            assert_eq!(sum, Ok(n * n.saturating_sub(1)));
             assert!(seen(par::chunks(&numbers, 3)).into_iter().eq(numbers.chunks(3)));
             let mut doubled = numbers.clone();
             par::for_each(&mut doubled, |n| *n *= 2).unwrap();
@@ -177,6 +181,15 @@ fn a_zip_is_as_long_as_the_shorter_side() {
         let letters = ['a', 'b', 'c'];
         assert!(seen(par::zip(0..=u64::MAX, &letters)).into_iter().eq((0..).zip(&letters)));
         assert_eq!(seen(par::zip(vec![1, 2, 3, 4, 5], 0..2)), [(1, 0), (2, 1)]);
+    });
+}
+
+#[test]
+fn an_open_range_ends_with_the_largest_number_of_its_type() {
+    in_task(|_| {
+        assert_eq!(seen(250u8..), [250, 251, 252, 253, 254, 255]);
+        assert_eq!(seen(par::zip(126i8.., vec!['a', 'b', 'c'])), [(126, 'a'), (127, 'b')]);
+        assert_eq!(par::any(0u64.., |n| n == 10_000), Ok(true));
     });
 }
 

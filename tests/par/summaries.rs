@@ -61,6 +61,31 @@ fn of_equal_items_the_first_is_the_least_and_the_last_the_greatest() {
     });
 }
 
+#[test]
+fn a_position_is_that_of_the_first_item_among_many() {
+    in_task_and_many(|_| {
+        for n in SIZES {
+            for step in [1, 3, 64, 5_000] {
+                for from in [0, n / 2, n.saturating_sub(1), n] {
+                    let is_it = |i: usize| i >= from && (i - from).is_multiple_of(step);
+                    let expected = (0..n).position(is_it);
+                    assert_eq!(par::position(0..n, is_it), Ok(expected));
+                    let items: Vec<_> = (0..n).collect();
+                    assert_eq!(par::position(&items, |i| is_it(*i)), Ok(expected));
+                }
+            }
+        }
+        // These end only because an item is found.
+        assert_eq!(par::position(0..=u64::MAX, |n| n >= 10_000), Ok(Some(10_000)));
+        assert_eq!(par::position(0u64.., |n| n == 999), Ok(Some(999)));
+        // The unlooked-at ones are dropped.
+        let drops = Drops::new();
+        let items: Vec<_> = (0..1_000).map(|i| (i, drops.guard())).collect();
+        assert_eq!(par::position(items, |(i, _)| i == 300), Ok(Some(300)));
+        assert_eq!(drops.count(), 1_000);
+    });
+}
+
 #[derive(PartialEq, Debug)]
 enum Oops {
     Item(usize),
@@ -149,6 +174,14 @@ fn panics_and_cancels_end_these_loops_like_all_others() {
             })
         });
         panics_with("an item", || {
+            par::position(0..1_000, |n| {
+                n == {
+                    bad(n);
+                    800
+                }
+            })
+        });
+        panics_with("an item", || {
             par::try_for_each(0..1_000, |n| {
                 bad(n);
                 Ok::<(), Oops>(())
@@ -160,6 +193,7 @@ fn panics_and_cancels_end_these_loops_like_all_others() {
         spawn(|| {
             cancel_handle().cancel("enough");
             assert!(par::sum::<_, u32>(0..10_u32).is_err() && par::min(&[1]).is_err());
+            assert!(par::position(0.., |n: u64| n == 3).is_err());
             assert_eq!(par::try_for_each(0..10, |_| Ok(())), Err(Oops::Cancelled));
             assert_eq!(par::try_map_reduce(0..10, || 0, Ok, |a, b| a + b), Err(Oops::Cancelled));
         })
