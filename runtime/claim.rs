@@ -260,20 +260,27 @@ impl<T> HandleRef<T> {
     /// has ended. A local task that is only waiting for its children has its outcome dropped here,
     /// so a returned claim may be without one (`outcome_dropped`).
     fn detach(self) -> Option<HandleRef<T>> {
+        if self.traits.local {
+            self.drop_early();
+        }
+        let ended = !self.join.detach();
+        ended.then_some(self)
+    }
+
+    /// Drops the outcome of a task of this worker that is only waiting for its children.
+    #[cold]
+    #[inline(never)]
+    fn drop_early(&self) {
         let task = self.task();
         // Elsewhere than at its home, `stored` is not ours to read.
-        let at_home =
-            || Worker::current().is_some_and(|worker| worker.number() == task.node.home());
-        if task.traits.local && at_home() && task.stored.get() && !task.join.is_done() {
-            // Only children are left, and the last of them may end on another worker. The outcome
-            // need not be `Send`, so it is dropped here, on the task's home worker, before the
-            // claim is given up.
+        let at_home = Worker::current().is_some_and(|worker| worker.number() == task.node.home());
+        if at_home && task.stored.get() && !task.join.is_done() {
+            // The last of the children may end on another worker. The outcome need not be `Send`,
+            // so it is dropped here, on the task's home worker, before the claim is given up.
             // SAFETY: the outcome is stored, only the handle may touch it before the word is
             // DETACHED, and the task had not ended.
             unsafe { Orphan::new(task) }.drop_early();
         }
-        let ended = !task.join.detach();
-        ended.then_some(self)
     }
 
     /// Cancels the task and gives up its outcome.

@@ -211,7 +211,9 @@ impl RawMutex {
         let mut queue = self.state();
         let wake = self.let_go(&mut queue, hands_over);
         drop(queue);
-        wake.into_iter().for_each(Wake::deliver);
+        if let Some(wake) = wake {
+            wake.deliver();
+        }
     }
 
     /// Frees the mutex and calls the first waiter, or hands over to it. Called by the holder, under
