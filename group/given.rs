@@ -15,8 +15,10 @@ pub(super) enum Outcome<T, E> {
 
 /// The outcomes of members, in the order in which they came.
 pub(super) struct Given<T, E> {
-    send: Sender<Outcome<T, E>>,
-    pub(super) receive: Receiver<Outcome<T, E>>,
+    /// In boxes, as a channel has places for several values, and copies them on the stack of whoever
+    /// sends and receives.
+    send: Sender<Box<Outcome<T, E>>>,
+    pub(super) receive: Receiver<Box<Outcome<T, E>>>,
     waited: AtomicBool,
     /// The number of members whose outcome has not been taken. They are counted under `&TaskGroup`,
     /// and taken under `&mut TaskGroup` or by its end, which orders the two.
@@ -36,7 +38,7 @@ impl<T, E> Given<T, E> {
 
     pub(super) fn give(&self, outcome: Outcome<T, E>) {
         // Never refused: the channel has no bound, and both of its ends are here.
-        let _ = self.send.try_send(outcome);
+        let _ = self.send.try_send(Box::new(outcome));
     }
 
     /// Whether a member is left to give an outcome.
@@ -52,14 +54,14 @@ impl<T, E> Given<T, E> {
     /// Counts what was received. Returns the value, if the member has given one.
     pub(super) fn count(
         &self,
-        received: Result<Outcome<T, E>, WaitError>,
+        received: Result<Box<Outcome<T, E>>, WaitError>,
     ) -> Result<Option<T>, TaskError<E>> {
         let outcome = received.map_err(|why| match why {
             WaitError::Cancelled(cancelled) => TaskError::Join(JoinError::Cancelled(cancelled)),
             _ => unreachable!("the channel is not closed, and the wait has no time limit"),
         })?;
         self.left.fetch_sub(1, Ordering::Relaxed);
-        match outcome {
+        match *outcome {
             Outcome::Value(value) => Ok(Some(value)),
             Outcome::Failed(kept) => Err(kept.failure),
             Outcome::Nothing => Ok(None),
@@ -67,7 +69,7 @@ impl<T, E> Given<T, E> {
     }
 
     /// Takes an outcome that is there already.
-    pub(super) fn take_now(&self) -> Option<Outcome<T, E>> {
+    pub(super) fn take_now(&self) -> Option<Box<Outcome<T, E>>> {
         self.receive.try_recv().ok()
     }
 }

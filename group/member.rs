@@ -105,7 +105,7 @@ impl<T, E> Shared<T, E> {
     /// Takes the failure out, after the end of the group. Drops the values that were not taken.
     pub(super) fn take(&self) -> Option<Kept<E>> {
         while let Some(outcome) = self.given().and_then(Given::take_now) {
-            if let Outcome::Failed(failure) = outcome {
+            if let Outcome::Failed(failure) = *outcome {
                 self.keep(failure);
             }
         }

@@ -249,7 +249,8 @@ impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
     /// or a `Box<dyn Error + Send + Sync>`), gives nothing and is no failure.
     ///
     /// Otherwise as [`add`](TaskGroup::add), also in cost; the value passes an unbounded
-    /// [channel](crate::sync::unbounded()), and the handle takes a locked instruction.
+    /// [channel](crate::sync::unbounded()) in an allocation of its own, and the handle takes a
+    /// locked instruction.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
