@@ -13,7 +13,7 @@ use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::release::HandleRef;
 use crate::shim::atomic::Ordering;
 use crate::shim::time::{Duration, now};
-use crate::task::record::JoinedAtHome;
+use crate::task::record::{JoinedAtHome, Origin};
 use crate::task::reference::{RunRef, TaskRef};
 use crate::task::words::join::Waiter;
 use crate::task::words::wait::WaitKind;
@@ -260,7 +260,8 @@ impl<T> HandleRef<T> {
     /// has ended. A local task that is only waiting for its children has its outcome dropped here,
     /// so a returned claim may be without one (`outcome_dropped`).
     fn detach(self) -> Option<HandleRef<T>> {
-        if self.traits.local {
+        // The handle of a task that was sent to its worker may be at another one.
+        if self.traits.local && self.traits.origin != Origin::Sent {
             self.drop_early();
         }
         let ended = !self.join.detach();
@@ -272,9 +273,7 @@ impl<T> HandleRef<T> {
     #[inline(never)]
     fn drop_early(&self) {
         let task = self.task();
-        // Elsewhere than at its home, `stored` is not ours to read.
-        let at_home = Worker::current().is_some_and(|worker| worker.number() == task.node.home());
-        if at_home && task.stored.get() && !task.join.is_done() {
+        if task.stored.get() && !task.join.is_done() {
             // The last of the children may end on another worker. The outcome need not be `Send`,
             // so it is dropped here, on the task's home worker, before the claim is given up.
             // SAFETY: the outcome is stored, only the handle may touch it before the word is

@@ -140,7 +140,7 @@ impl AtHome {
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct Traits {
-    /// Never leaves the worker that spawned it.
+    /// Never leaves the worker that spawned it, or that it was sent to.
     pub(crate) local: bool,
     /// May change workers after its start.
     pub(crate) migratable: bool,
@@ -158,6 +158,8 @@ pub(crate) enum Origin {
     /// The parent waits for the task as for a function call, so the task starts even if it is
     /// cancelled.
     Called,
+    /// Any thread has sent the task to the worker where it is to start.
+    Sent,
     /// The task has no closure. It is in no queue until its outcome, or a cancel, comes from
     /// outside.
     External,

@@ -12,7 +12,7 @@ use crate::scheduler::worker::shared::Shared;
 use crate::shim::atomic::Ordering;
 use crate::task::cell::{Body, External, layout_of};
 use crate::task::cold::ColdData;
-use crate::task::record::{Birth, Phase, Record, Traits};
+use crate::task::record::{Birth, Origin, Phase, Record, Traits};
 use crate::task::reference::RunRef;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -258,7 +258,7 @@ impl Shared {
         lasting: Lasting<B, T>,
         mut terms: Terms,
     ) -> HandleRef<T> {
-        terms.traits.local = true;
+        terms.traits = Traits { local: true, origin: Origin::Sent, ..terms.traits };
         let parent = child.into_parent();
         let (run, handle) = self.new_counted(parent, body, lasting, terms, false).with_handle();
         send_to_start(self, worker, run);

@@ -429,7 +429,7 @@ pub(crate) fn give_back_extra(worker: &Worker) {
 /// no closure, and keeps the outcome that it has.
 fn cancelled(task: &RunRef) -> Option<Failure> {
     let ends = match task.traits.origin {
-        Origin::Spawned => is_cancelled(LiveNode::from(task)),
+        Origin::Spawned | Origin::Sent => is_cancelled(LiveNode::from(task)),
         Origin::Called => false,
         Origin::External => true,
     };
