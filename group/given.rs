@@ -15,8 +15,8 @@ pub(super) enum Outcome<T, E> {
 
 /// The outcomes of members, in the order in which they came.
 pub(super) struct Given<T, E> {
-    /// In boxes, as a channel has places for several values, and copies them on the stack of whoever
-    /// sends and receives.
+    /// In boxes, as a channel has places for several values, and copies them on the stack of
+    /// whoever sends and receives.
     send: Sender<Box<Outcome<T, E>>>,
     pub(super) receive: Receiver<Box<Outcome<T, E>>>,
     waited: AtomicBool,

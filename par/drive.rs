@@ -38,6 +38,12 @@ pub(super) trait Body<S>: Sync {
     /// Returns the value that a part begins with.
     fn begin(&self) -> Self::Out;
 
+    /// Returns whether the loop still has to go over what is left of a part.
+    #[inline]
+    fn wants(&self, _: &S) -> bool {
+        true
+    }
+
     /// Goes over a chunk. `Break` ends the loop, on all workers.
     fn chunk(&self, out: Self::Out, chunk: S) -> ControlFlow<Self::Out, Self::Out>;
 
@@ -225,7 +231,7 @@ fn drive<S: Source, B: Body<S>>(
     let mut since = None;
     // This part has not seen a request for work yet.
     let mut requested = false;
-    while left > 0 {
+    while left > 0 && body.wants(&rest) {
         if this.is_shared() {
             if start.wants_fork(requested, left, least) {
                 out = fork(this, body, rest, out, start);

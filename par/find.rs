@@ -99,17 +99,20 @@ where
     #[inline]
     fn begin(&self) {}
 
+    /// Not what lies behind an item that was found.
+    #[inline]
+    fn wants(&self, rest: &Enumerate<S>) -> bool {
+        usize::MAX - rest.first > self.found.load(Ordering::Relaxed)
+    }
+
     #[inline]
     fn chunk(&self, (): (), chunk: Enumerate<S>) -> ControlFlow<()> {
         let first = chunk.first;
-        // What lies behind is gone over without a look: such chunks grow eightfold each time.
-        if usize::MAX - first > self.found.load(Ordering::Relaxed) {
-            let mut items = chunk.source.items();
-            let found = items.position(&self.f);
-            drop(items);
-            if let Some(n) = found {
-                self.found.fetch_max(usize::MAX - first.saturating_add(n), Ordering::Relaxed);
-            }
+        let mut items = chunk.source.items();
+        let found = items.position(&self.f);
+        drop(items);
+        if let Some(n) = found {
+            self.found.fetch_max(usize::MAX - first.saturating_add(n), Ordering::Relaxed);
         }
         ControlFlow::Continue(())
     }
@@ -121,8 +124,8 @@ where
 /// Returns the number of the first item for which `f` is true, from 0 on, if there is one. Like
 /// [`Iterator::position`].
 ///
-/// The search ends soon after all items before that one have been looked at, if there are at most
-/// `usize::MAX` items. The other items are dropped. Suspends and costs like [`for_each`](crate::par::for_each).
+/// The search ends soon after all items before that one have been looked at. The other items are
+/// dropped. Suspends and costs like [`for_each`](crate::par::for_each).
 ///
 /// ```
 /// use cygnet::par;

@@ -77,7 +77,7 @@ fn a_position_is_that_of_the_first_item_among_many() {
         }
         // These end only because an item is found.
         assert_eq!(par::position(0..=u64::MAX, |n| n >= 10_000), Ok(Some(10_000)));
-        assert_eq!(par::position(0u64.., |n| n == 999), Ok(Some(999)));
+        assert_eq!(par::position(0u128.., |n| n == 999), Ok(Some(999)));
         // The unlooked-at ones are dropped.
         let drops = Drops::new();
         let items: Vec<_> = (0..1_000).map(|i| (i, drops.guard())).collect();
