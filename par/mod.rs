@@ -23,10 +23,12 @@
 //! | search | [`find_any`], [`position`], [`any`], [`all`] |
 //! | end with the first error | [`try_for_each`], [`try_map_reduce`] |
 //! | sort | [`sort_unstable`], [`sort_unstable_by`], [`sort_unstable_by_key`] |
+//! | sort, and keep the order of equal elements | [`sort()`], [`sort_by`], [`sort_by_key`] |
 //!
 //! A loop goes over ranges of integers, slices, `&Vec`, `&mut Vec`, `Vec`, references to arrays and
-//! boxed slices, [`chunks`], [`chunks_mut`], [`zip`], [`enumerate`], and any other [`Source`]. Items
-//! of an iterator, whose number is unknown, go through a [`pipeline()`](crate::pipeline()) instead.
+//! boxed slices, [`chunks`], [`chunks_mut`], [`zip`], [`enumerate`], and any other [`Source`].
+//! Items of an iterator, whose number is unknown, go through a [`pipeline()`](crate::pipeline())
+//! instead.
 //!
 //! The functions are called inside a task. They return after the last call of a closure has ended,
 //! so closures may borrow. Items are processed on any worker and in any order; within a chunk, one
@@ -94,6 +96,7 @@ mod drive;
 mod each;
 mod find;
 mod items;
+mod merge_sort;
 mod pace;
 mod ranges;
 mod sort;
@@ -104,6 +107,7 @@ pub use collect::map_collect;
 pub use each::{fold_reduce, for_each, map_reduce};
 pub use find::{all, any, find_any, position, try_for_each, try_map_reduce};
 pub use items::Items;
+pub use merge_sort::{sort, sort_by, sort_by_key};
 pub use ranges::Integer;
 pub use sort::{sort_unstable, sort_unstable_by, sort_unstable_by_key};
 pub use source::{

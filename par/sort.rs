@@ -135,7 +135,7 @@ where
 }
 
 /// Returns whether the slice is sorted. A slice in strictly reverse order is reversed here first.
-fn is_in_order<T, F: Fn(&T, &T) -> Ordering>(slice: &mut [T], compare: &F) -> bool {
+pub(super) fn is_in_order<T, F: Fn(&T, &T) -> Ordering>(slice: &mut [T], compare: &F) -> bool {
     if slice.is_sorted_by(|a, b| compare(a, b) != Ordering::Greater) {
         return true;
     }

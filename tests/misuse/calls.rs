@@ -94,6 +94,7 @@ fn calls_outside_a_runtime_say_where_to_make_them() {
             panic_of(|| par::try_map_reduce(0..3, || 0, Ok::<_, Cancelled>, |a, b| a + b)),
         ),
         ("par::sort_unstable", panic_of(|| par::sort_unstable(&mut [2, 1]))),
+        ("par::sort", panic_of(|| par::sort(&mut [2, 1]))),
         ("ActorBody::run", panic_of(|| TaskActor::new(0).1.run())),
         ("Pipeline::run", panic_of(|| pipeline([1]).parallel(drop).run())),
         ("Pipeline::try_run", panic_of(|| pipeline([1]).try_parallel(|_| Err("no")).try_run())),

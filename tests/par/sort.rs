@@ -70,6 +70,27 @@ fn every_shape_and_size_comes_out_as_from_std() {
 }
 
 #[test]
+fn equal_elements_stay_in_order() {
+    in_task_and_many(|_| {
+        for n in [0, 1, 2, 3, 20, 1_000, many(), scaled_in_debug(300_001)] {
+            for (shape, numbers) in shapes(n as u64) {
+                for least in [1, 1_000] {
+                    let key = |x: &(u64, usize)| x.0 / least;
+                    let mut sorted: Vec<_> = numbers.iter().copied().zip(0..).collect();
+                    let mut expected = sorted.clone();
+                    expected.sort_by_key(key);
+                    par::sort_by_key(&mut sorted, key).unwrap();
+                    assert!(sorted == expected, "{n} numbers, {shape}");
+                    expected.sort_by_key(|x| Reverse(key(x)));
+                    par::sort_by(&mut sorted, |a, b| key(b).cmp(&key(a))).unwrap();
+                    assert!(sorted == expected, "{n} numbers, {shape}, backwards");
+                }
+            }
+        }
+    });
+}
+
+#[test]
 fn large_elements_are_sorted_by_keys_also_by_many_workers() {
     in_task_and_many(|_| {
         let mut next = random(3);
@@ -82,8 +103,12 @@ fn large_elements_are_sorted_by_keys_also_by_many_workers() {
         par::sort_unstable_by_key(&mut large, |x| Reverse(x.0)).unwrap();
         assert!(large.is_sorted_by_key(|x| Reverse(x.0)));
         assert_eq!(sum(&large), before);
+        par::sort_by_key(&mut large, |x| x.1[0]).unwrap();
+        assert!(large.is_sorted_by_key(|x| x.1[0]));
+        assert_eq!(sum(&large), before);
         let mut units = vec![(); 100_000];
         par::sort_unstable(&mut units).unwrap();
+        par::sort(&mut units).unwrap();
     });
 }
 
@@ -93,13 +118,16 @@ fn the_number_of_comparisons_is_bounded_for_every_shape() {
         let n = scaled_in_debug(1_000_000) as u64;
         for (shape, mut numbers) in shapes(n) {
             let comparisons = AtomicU64::new(0);
-            par::sort_unstable_by(&mut numbers, |a, b| {
+            let compare = |a: &u64, b: &u64| {
                 comparisons.fetch_add(1, Relaxed);
                 a.cmp(b)
-            })
-            .unwrap();
-            let (count, bound) = (comparisons.into_inner(), 3 * n * u64::from(n.ilog2()));
-            assert!(count < bound, "{shape}: {count} comparisons of {n} numbers");
+            };
+            let mut same = numbers.clone();
+            par::sort_unstable_by(&mut numbers, compare).unwrap();
+            let (unstable, bound) = (comparisons.load(Relaxed), 3 * n * u64::from(n.ilog2()));
+            par::sort_by(&mut same, compare).unwrap();
+            let stable = comparisons.load(Relaxed) - unstable;
+            assert!(unstable.max(stable) < bound, "{shape}: {unstable}, {stable} for {n} numbers");
         }
     });
 }
@@ -110,11 +138,13 @@ fn assert_harmless(n: usize, compare: impl Fn(&u64, &u64) -> Ordering + Sync) {
     let mut next = random(11);
     let mut numbers: Vec<u64> = (0..n).map(|_| next()).collect();
     let mut expected = numbers.clone();
-    let sort = std::panic::AssertUnwindSafe(|| par::sort_unstable_by(&mut numbers, compare));
-    let _ = std::panic::catch_unwind(sort);
+    let mut same = numbers.clone();
+    let _ = catch_unwind(AssertUnwindSafe(|| par::sort_unstable_by(&mut numbers, &compare)));
+    let _ = catch_unwind(AssertUnwindSafe(|| par::sort_by(&mut same, &compare)));
     numbers.sort_unstable();
+    same.sort_unstable();
     expected.sort_unstable();
-    assert!(numbers == expected, "elements were lost");
+    assert!(numbers == expected && same == expected, "elements were lost");
 }
 
 #[test]
@@ -146,17 +176,27 @@ fn a_comparison_that_is_no_order_leaves_a_permutation() {
 #[test]
 fn a_panic_of_the_comparison_leaves_a_permutation_and_drops_nothing_twice() {
     in_task(|_| {
-        let n = many();
-        // A sort makes some 15 comparisons for each element.
-        for bad in [1, 100, n, 4 * n, 8 * n] {
+        // A sort makes some 15 comparisons for each element. A stable one merges last.
+        let [few, more] = [many(), 5 * many()];
+        let anywhere =
+            [1, 100, few, 4 * few, 8 * few].map(|bad| [(few, bad, false), (few, bad, true)]);
+        let in_merges = [29, 30, 31, 32].map(|half| (more, half * more / 2, true));
+        // Fewer elements have fewer merges.
+        let in_merges = in_merges.into_iter().filter(|_| few == 50_000 && !in_simulation());
+        for (n, bad, is_stable) in anywhere.into_iter().flatten().chain(in_merges) {
             let (drops, mut next) = (Drops::new(), random(5));
             let mut items: Vec<_> = (0..n).map(|i| (next(), i, drops.guard())).collect();
             let count = AtomicUsize::new(0);
             let text = panic_of(|| {
-                par::sort_unstable_by(&mut items, |a, b| {
+                let compare = |a: &(u64, usize, _), b: &(u64, usize, _)| {
                     assert!(count.fetch_add(1, Relaxed) != bad, "compared often");
                     a.0.cmp(&b.0)
-                })
+                };
+                if is_stable {
+                    par::sort_by(&mut items, compare)
+                } else {
+                    par::sort_unstable_by(&mut items, compare)
+                }
             });
             assert_eq!((text.as_str(), drops.count()), ("compared often", 0));
             let mut numbers: Vec<_> = items.iter().map(|item| item.1).collect();
@@ -246,21 +286,31 @@ fn an_uneven_sort_on_a_full_stack_goes_no_deeper_with_two_workers() {
     assert!(depths[1] * 2 < depths[0] * halves, "{depths:?}");
 }
 
+/// Returns whether a sort that is cancelled meanwhile fails, and whether it leaves a permutation.
+fn cut_short(meanwhile: &Meanwhile, is_stable: bool) -> (bool, bool) {
+    let mut next = random(1);
+    let mut numbers: Vec<u64> = (0..4 * many()).map(|_| next()).collect();
+    let mut expected = numbers.clone();
+    let compare = |a: &u64, b: &u64| {
+        meanwhile.begins();
+        // So pieces are left that must not be begun.
+        meanwhile.spin_until_cancelled();
+        a.cmp(b)
+    };
+    let result = if is_stable {
+        par::sort_by(&mut numbers, compare)
+    } else {
+        par::sort_unstable_by(&mut numbers, compare)
+    };
+    numbers.sort_unstable();
+    expected.sort_unstable();
+    (result.is_err(), numbers == expected)
+}
+
 #[test]
 fn a_cancelled_sort_ends_with_an_error_and_a_permutation() {
-    let sort = |meanwhile: &Meanwhile| {
-        let mut next = random(1);
-        let mut numbers: Vec<u64> = (0..4 * many()).map(|_| next()).collect();
-        let mut expected = numbers.clone();
-        let result = par::sort_unstable_by(&mut numbers, |a, b| {
-            meanwhile.begins();
-            // So pieces are left that must not be begun.
-            meanwhile.spin_until_cancelled();
-            a.cmp(b)
-        });
-        numbers.sort_unstable();
-        expected.sort_unstable();
-        (result.is_err(), numbers == expected)
-    };
-    cancelled_meanwhile(&[1, 2, 8], sort, |ended| assert_eq!(ended, (true, true)));
+    let sorts: [fn(&Meanwhile) -> _; 2] = [|m| cut_short(m, false), |m| cut_short(m, true)];
+    for sort in sorts {
+        cancelled_meanwhile(&[1, 2, 8], sort, |ended| assert_eq!(ended, (true, true)));
+    }
 }
