@@ -9,19 +9,20 @@ use crate::sync::{Receiver, Sender, WaitError, unbounded};
 pub(super) enum Outcome<T, E> {
     Value(T),
     Failed(Kept<E>),
-    /// A cancel of this member alone has ended it.
+    /// The member was cancelled alone, and passed that on.
     Nothing,
 }
 
 /// The outcomes of members, in the order in which they came.
 pub(super) struct Given<T, E> {
-    /// In boxes, as a channel has places for several values, and copies them on the stack of
-    /// whoever sends and receives.
+    /// The outcomes are in boxes: a channel has places for several values, and copies places on the
+    /// stacks of its sender and of its receiver.
     send: Sender<Box<Outcome<T, E>>>,
     pub(super) receive: Receiver<Box<Outcome<T, E>>>,
     waited: AtomicBool,
-    /// The number of members whose outcome has not been taken. They are counted under `&TaskGroup`,
-    /// and taken under `&mut TaskGroup` or by its end, which orders the two.
+    /// The number of members whose outcome has not been taken. `spawn` adds to it with a shared
+    /// borrow of the group, and `next` takes from it with an exclusive one, so the two never run at
+    /// the same time.
     left: AtomicUsize,
 }
 

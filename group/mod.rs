@@ -38,10 +38,10 @@ use std::task::Waker;
 /// child of the scope that is open where the group is made, or of the task: the scope ends after
 /// the group, and a cancel of the scope reaches it. A *detached* group belongs only to a runtime.
 ///
-/// There are two kinds of members. One that is [added](TaskGroup::add) returns nothing, or a
-/// failure, of which the group keeps the first. So a server may add members for ever. One that is
-/// [spawned](TaskGroup::spawn) returns a value, which the group keeps until
-/// [`next`](TaskGroup::next) takes it, and can be cancelled alone.
+/// There are two kinds of members. [`add`](TaskGroup::add) adds a member that returns nothing, or a
+/// failure. The group keeps only the first failure, so a server may add members for ever.
+/// [`spawn`](TaskGroup::spawn) adds a member that returns a value, and returns a handle that
+/// cancels this member alone. The group keeps the value until [`next`](TaskGroup::next) takes it.
 ///
 /// A panic is a failure, and so is a member that did not start because of a cancel. A group that
 /// [fails fast](TaskGroup::fail_fast) then cancels the other members.

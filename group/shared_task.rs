@@ -1,4 +1,4 @@
-//! A task whose outcome many wait for.
+//! A task whose outcome several tasks and threads wait for.
 
 use crate::runtime::{CancelHandle, Cancelled, JoinError, Task, TaskId, current_id};
 use crate::shim::Mutex;
@@ -10,8 +10,9 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// A handle of a task whose outcome many may wait for, each with a clone of the handle. They get a
-/// reference to the value, or share the error. [`Task::shared`] makes one.
+/// A handle of a task whose outcome several tasks and threads wait for, each with a clone of the
+/// handle. Each of them gets a reference to the one value, or a share of the one error.
+/// [`Task::shared`] makes a handle.
 ///
 /// Dropping the last clone cancels the task, as dropping a [`Task`] does. The value lives as long
 /// as the clones.
@@ -39,13 +40,13 @@ struct Shared<T> {
     id: TaskId,
     cancel: CancelHandle,
     ended: Arc<Ended>,
-    /// Has the outcome from the end of the task until the first that waits for it takes it out.
+    /// Has the outcome, from the task's end until the first waiter moves it into `outcome`.
     task: Mutex<Task<T>>,
     outcome: OnceLock<Result<T, Arc<JoinError>>>,
 }
 
-/// The waker by which the task tells of its end. It keeps no handle, or the last would never be
-/// dropped.
+/// The waker by which the task tells of its end. The task keeps this waker, so the waker must not
+/// keep a handle: the last handle would never be dropped.
 struct Ended(Event);
 
 impl Wake for Ended {
@@ -55,8 +56,8 @@ impl Wake for Ended {
 }
 
 impl<T> Task<T> {
-    /// Returns a handle that can be cloned, for several that wait for the task's outcome. See
-    /// [`SharedTask`]. The task is not called in place any more.
+    /// Returns a handle that can be cloned, so that several tasks and threads can wait for the
+    /// outcome. See [`SharedTask`]. A waiter does not call the task in place.
     ///
     /// Does not suspend. Costs three allocations.
     ///
@@ -78,11 +79,11 @@ impl<T> SharedTask<T> {
     /// Waits for the task's end and returns its value.
     ///
     /// Suspends the calling task, or blocks a plain thread, unless the task has ended. Costs as
-    /// much as [`Event::wait`]. The task is not called in place.
+    /// much as [`Event::wait`].
     ///
     /// # Errors
-    /// Those of [`Task::join`], shared by all that wait. [`JoinError::Cancelled`] if the calling
-    /// task is cancelled, even if the joined one has ended: the handle is kept.
+    /// Those of [`Task::join`], shared by all waiters. [`JoinError::Cancelled`] if the calling task
+    /// is cancelled, even if the joined task has ended. The caller keeps its handle in any case.
     ///
     /// # Panics
     /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's thread
@@ -144,8 +145,8 @@ impl<T> SharedTask<T> {
     /// task's [`Promise`](crate::Promise) was dropped, or the other runtime it was to run on ended.
     ///
     /// # Panics
-    /// If the task has panicked, with a text that has that of the panic: its payload cannot go on
-    /// in several tasks. If the kernel refused memory for the task's stack; if the task waits for
+    /// If the task has panicked, with the text of that panic in it: one payload cannot go on in
+    /// several tasks. If the kernel refused memory for the task's stack; if the task waits for
     /// its own end. As [`join`](SharedTask::join) does.
     #[track_caller]
     pub fn value(&self) -> Result<&T, Cancelled> {
@@ -170,8 +171,8 @@ impl<T> SharedTask<T> {
         Err(Arc::new(short))
     }
 
-    /// Cancels the task and all its descendants, for all that wait. See [`Task::cancel`], also for
-    /// the cost. Does not suspend.
+    /// Cancels the task and all its descendants. Every waiter learns of it. See [`Task::cancel`],
+    /// also for the cost. Does not suspend.
     #[track_caller]
     pub fn cancel(&self, reason: impl Into<Reason>) {
         self.shared.cancel.cancel(reason);
@@ -212,7 +213,7 @@ impl<T> Clone for SharedTask<T> {
     }
 }
 
-// The value is shown, so it counts.
+// Unlike a `Task`, this shows the value, so the value must be unwind-safe by reference.
 unwind_safe! { impl<T: std::panic::RefUnwindSafe> SharedTask<T> }
 
 debug! { impl<T> SharedTask<T> as this { id: this.id(), finished: this.is_finished() } }

@@ -15,16 +15,12 @@
 
 use crate::par::boundary::with_caller;
 use crate::par::drive::{Loop, Pass, Stop, StopOnPanic, may_nest};
-use crate::par::sort::is_in_order;
+use crate::par::sort::{is_in_order, leaf};
 use crate::runtime::{Cancelled, join};
 use std::cmp::Ordering;
 use std::marker::PhantomData;
 use std::mem::{MaybeUninit, forget};
 use std::ptr;
-
-/// Pieces of at most this many elements are sorted, and runs that are together no longer are
-/// merged, in one step: some hundred microseconds to a millisecond.
-const LEAF: usize = 1 << 15;
 
 /// Sorts a slice by a comparison, keeping the order of equal elements.
 ///
@@ -34,7 +30,8 @@ const LEAF: usize = 1 << 15;
 ///
 /// Costs O(n log n) comparisons, or O(n) if the slice is in order or strictly in reverse order, and
 /// a buffer as large as the slice. [`sort_unstable_by`](crate::par::sort_unstable_by) is usually
-/// faster, and needs no buffer.
+/// faster, and needs no buffer. Elements of kilobytes need a larger stack than usual, as std's sort
+/// keeps copies of some there.
 ///
 /// ```
 /// use cygnet::par;
@@ -116,7 +113,7 @@ where
 {
     let stopped = with_caller(what, |caller, workers| {
         let this = Loop::new(caller, workers);
-        let is_long = slice.len() > LEAF && size_of::<T>() > 0;
+        let is_long = slice.len() > leaf::<T>() && size_of::<T>() > 0;
         if is_long && is_in_order(slice, compare) {
             return Stop::No;
         }
@@ -152,7 +149,7 @@ fn sort_piece<T, F>(
     if this.pass() == Pass::End {
         return forget(guard);
     }
-    if piece.len() <= LEAF || size_of::<T>() == 0 {
+    if piece.len() <= leaf::<T>() || size_of::<T>() == 0 {
         piece.sort_by(compare);
         if place.in_buffer {
             // SAFETY: the buffer's part is as long as the piece, and elsewhere. The copies do not
@@ -294,7 +291,7 @@ where
 {
     let guard = StopOnPanic(this);
     let is_less = |a: &T, b: &T| compare(a, b) == Ordering::Less;
-    while runs.len() > LEAF && runs.firsts > 0 && runs.seconds > 0 {
+    while runs.len() > leaf::<T>() && runs.firsts > 0 && runs.seconds > 0 {
         if this.pass() == Pass::End {
             return forget(guard);
         }

@@ -25,9 +25,19 @@ use std::cmp::Ordering;
 /// Pieces of at most this many elements are not cut: std's sort takes some 20 us for as many
 /// integers.
 const LEAST: usize = 1 << 10;
-/// Nor are pieces of at most this many elements, unless another worker asks for work: some hundred
-/// microseconds.
-const LEAF: usize = 1 << 15;
+/// Nor are pieces of at most this many elements, and of at most 1 MiB, unless another worker asks
+/// for work: some hundred microseconds.
+pub(super) const fn leaf<T>() -> usize {
+    let (most, fitting) =
+        (1 << 15, (1 << 20) / if size_of::<T>() > 0 { size_of::<T>() } else { 1 });
+    if fitting < 64 {
+        64
+    } else if fitting < most {
+        fitting
+    } else {
+        most
+    }
+}
 /// A cut is uneven if one side has less than this fraction of the piece.
 const UNEVEN: usize = 8;
 
@@ -175,7 +185,10 @@ fn sort<'a, T, F>(
             Pass::Interrupted { requested, .. } => requested,
             Pass::End => break,
         };
-        if piece.len() <= LEAST || budget.patience == 0 || (piece.len() <= LEAF && !requested) {
+        if piece.len() <= LEAST
+            || budget.patience == 0
+            || (piece.len() <= leaf::<T>() && !requested)
+        {
             piece.sort_unstable_by(compare);
             break;
         }

@@ -150,9 +150,14 @@ impl Handle {
     /// to set up or to collect what each worker's thread has for itself. `f` may borrow from the
     /// caller, because the wait is never cut short.
     ///
-    /// Suspends (structured) until each worker has ended its call, also one that computes for long
-    /// before it begins. Costs as much as a [`spawn_on`](Handle::spawn_on) and a join for each
-    /// worker.
+    /// Suspends (structured) until each worker has ended its call. A worker that computes begins
+    /// its call afterwards. So does a worker that is blocked, because its thread unwinds or is
+    /// inside [`no_suspend`](crate::no_suspend), and one in a scope of
+    /// [`Wait::DescendantsOnly`](crate::Wait): a task or thread for which such a worker waits must
+    /// not broadcast, or both wait for ever. The same holds for a join of
+    /// [`spawn_on`](Handle::spawn_on).
+    ///
+    /// Costs as much as a `spawn_on` and a join for each worker.
     ///
     /// ```
     /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -162,10 +167,9 @@ impl Handle {
     ///
     /// # Panics
     /// With the first panic of `f`, after all calls have ended. If the runtime has ended or is
-    /// ending. If called by a task: inside [`no_suspend`](crate::no_suspend), while the thread
-    /// unwinds, and inside a scope of [`Wait::DescendantsOnly`](crate::Wait), where the call on
-    /// this worker could not begin. With the text of [`NoStack`](crate::NoStack) if the kernel
-    /// refuses memory for the stack of a call.
+    /// ending. If called by a task: inside `no_suspend`, in a scope of `Wait::DescendantsOnly`, and
+    /// while the thread unwinds, where the panic ends the process. With the text of
+    /// [`NoStack`](crate::NoStack) if the kernel refuses memory for the stack of a call.
     #[track_caller]
     pub fn broadcast<F, T>(&self, f: F) -> Vec<T>
     where
@@ -185,18 +189,24 @@ impl Handle {
             refuse_between_tasks();
         }
         let at = Location::caller();
-        let claims: Vec<_> = (0..self.workers())
-            .map(|worker| {
-                let child = self.shared.root.admit()?;
+        // All are admitted before the first is spawned: the admission may panic, or be refused.
+        let admitted: Option<Vec<_>> =
+            (0..self.workers()).map(|_| self.shared.root.admit()).collect();
+        let Some(children) = admitted else { ended("broadcast") };
+        self.shared.remotes().for_each(|remote| remote.sleeper.assert_reachable());
+        let claims: Vec<_> = children
+            .into_iter()
+            .enumerate()
+            .map(|(worker, child)| {
                 let (f, terms) = (&f, terms_with(at, Traits::default(), None, None));
-                // SAFETY: the structured waits below outlast the tasks.
+                // SAFETY: the structured waits below outlast the tasks, as nothing unwinds before.
                 let lasting = unsafe { Lasting::promised() };
-                Some(self.shared.spawn_root_on(worker, child, move || f(worker), lasting, terms))
+                self.shared.spawn_root_on(worker, child, move || f(worker), lasting, terms)
             })
             .collect();
         let join = |claim: HandleRef<T>| claim.join(WaitKind::Structured, ParentLives::UNKNOWN);
         // All are waited for before any is looked at.
-        let joined: Vec<_> = claims.into_iter().map(|claim| claim.map(join)).collect();
+        let joined: Vec<_> = claims.into_iter().map(join).collect();
         joined.into_iter().map(|joined| value_of_call("broadcast", joined)).collect()
     }
 
@@ -221,7 +231,7 @@ impl Handle {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        value_of_call("block_on", Some(self.try_block_on(f)))
+        value_of_call("block_on", self.try_block_on(f))
     }
 
     /// Like [`Handle::block_on`], but returns the panic of `f`, or the end of the runtime, as an
@@ -285,20 +295,25 @@ impl Handle {
     }
 }
 
-/// The value of a task that stands for a call. `None`: the runtime did not take it.
+/// The value of a task that stands for a call.
 #[track_caller]
-fn value_of_call<T>(name: &str, joined: Option<Result<T, JoinError>>) -> T {
+fn value_of_call<T>(name: &str, joined: Result<T, JoinError>) -> T {
     match joined {
-        Some(Ok(value)) => value,
-        Some(Err(JoinError::Panicked(payload))) => resume_unwind(payload.into_inner()),
-        Some(Err(JoinError::NoStack(error))) => panic!("{error}"),
-        Some(Err(JoinError::Unwound(cancelled))) => cancelled.unwind_or_panic(),
-        Some(Err(JoinError::NotStarted(why))) if *why.reason() == Reason::Unwinding => {
+        Ok(value) => value,
+        Err(JoinError::Panicked(payload)) => resume_unwind(payload.into_inner()),
+        Err(JoinError::NoStack(error)) => panic!("{error}"),
+        Err(JoinError::Unwound(cancelled)) => cancelled.unwind_or_panic(),
+        Err(JoinError::NotStarted(why)) if *why.reason() == Reason::Unwinding => {
             // There is no value to return, though this panic ends the process.
             refuse_between_tasks()
         }
-        _ => panic!("cygnet: {name} was called on a runtime that has ended"),
+        Err(_) => ended(name),
     }
+}
+
+#[track_caller]
+fn ended(name: &str) -> ! {
+    panic!("cygnet: {name} was called on a runtime that has ended")
 }
 
 impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> TaskPlace<F> for &Handle {

@@ -8,7 +8,7 @@
 //! | [`TaskRef`] | nothing: a reference of another party outlives the borrow |
 //! | [`RunRef`] | the run reference: the task is the holder's to start and to end, or to queue |
 //! | [`WaiterRef`] | the task does not leave its wait before the holder grants it |
-//! | [`Ready`] | a started task, woken, that the holder alone may queue or continue |
+//! | [`Ready`] | a started task, woken, or a fresh one on its way to its worker; the holder's alone |
 //!
 //! Two more are counted and released by their destructors, which need a worker: `SharedRef` and
 //! `HandleRef` (scheduler/worker/release.rs).
@@ -216,7 +216,7 @@ owned! {
 impl Ready {
     /// # Safety
     /// The task has been started and has not ended. Its wait is over, or it has yielded, and the
-    /// caller alone may continue it.
+    /// caller alone may continue it. Or the reference is one of [`to_start`](Ready::to_start).
     #[inline(always)]
     pub(crate) unsafe fn new(record: NonNull<Record>) -> Ready {
         Ready(record)

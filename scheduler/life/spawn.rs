@@ -322,9 +322,11 @@ impl Shared {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::Worker;
+    use crate::task::words::tree::NOBODY;
     use crate::{ChildOn, Handle};
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
     use std::time::Duration;
 
     #[test]
@@ -350,5 +352,21 @@ mod tests {
         });
         // Nothing is waited for there.
         assert!(!there.shutdown_at_most(Duration::ZERO, Duration::from_secs(10)).is_given_up());
+    }
+
+    /// The root has room for the call of one worker, and not for that of the other.
+    #[test]
+    fn a_broadcast_that_is_one_task_too_many_calls_nobody() {
+        let rt = crate::Runtime::builder().workers(2).build().unwrap();
+        let (handle, root) = (rt.handle(), &rt.shared().root.node);
+        let called = AtomicBool::new(false);
+        root.fill();
+        let _ = root.release_child(NOBODY);
+        let calls = || handle.broadcast(|_| called.store(true, Relaxed));
+        let refused = catch_unwind(AssertUnwindSafe(calls)).is_err();
+        root.add_child_from_outside();
+        root.empty();
+        assert!(refused && !called.load(Relaxed));
+        assert_eq!(calls().len(), 2);
     }
 }

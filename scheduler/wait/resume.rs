@@ -85,6 +85,7 @@ fn send_to(shared: &Shared, worker: usize, tasks: Batch) {
 /// Sends a task that was just made to the worker that is to start it. The caller keeps the runtime
 /// alive.
 pub(crate) fn send_to_start(shared: &Shared, worker: usize, run: RunRef) {
+    shared.remote(worker).sleeper.assert_reachable();
     point();
     send_to(shared, worker, Batch::of(Ready::to_start(run)));
 }

@@ -106,6 +106,10 @@ fn large_elements_are_sorted_by_keys_also_by_many_workers() {
         par::sort_by_key(&mut large, |x| x.1[0]).unwrap();
         assert!(large.is_sorted_by_key(|x| x.1[0]));
         assert_eq!(sum(&large), before);
+        // These are left to std in smaller pieces.
+        let mut larger: Vec<_> = (0..20_000u32).map(|i| (i * 7_919 % 1_009, [i; 63])).collect();
+        par::sort_by_key(&mut larger, |x| x.0).unwrap();
+        assert!(larger.is_sorted_by_key(|x| (x.0, x.1[0])));
         let mut units = vec![(); 100_000];
         par::sort_unstable(&mut units).unwrap();
         par::sort(&mut units).unwrap();
