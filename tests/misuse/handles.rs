@@ -210,12 +210,27 @@ fn captures_and_results_of_a_mebibyte_pass_unharmed_from_outside() {
         let captured = [7; 1 << 20];
         assert!(is_unharmed(&rt.spawn(move || black_box(captured)).join().unwrap()));
         assert!(is_unharmed(&rt.block_on(move || black_box(captured))));
+    });
+}
+
+#[test]
+fn values_of_a_mebibyte_pass_unharmed_out_of_a_group() {
+    common::real!("a thread with a stack of another size");
+    spacious(|| {
+        let rt = runtime(1);
         let mut group = TaskGroup::detached(&rt.handle()).unwrap();
-        group.spawn(move || black_box(captured));
-        assert!(is_unharmed(&group.next().unwrap().unwrap()));
         // Made in the task, and so no capture of it.
         group.spawn(|| black_box([7; 1 << 20]));
         assert!(is_unharmed(&group.next().unwrap().unwrap()));
+    });
+}
+
+#[test]
+fn a_value_of_a_mebibyte_is_shared_unharmed() {
+    common::real!("a thread with a stack of another size");
+    spacious(|| {
+        let rt = runtime(1);
+        let captured = [7; 1 << 20];
         let on_worker = rt.handle().spawn_on(0, move || black_box(captured)).unwrap();
         assert!(is_unharmed(on_worker.shared().join().unwrap()));
     });
