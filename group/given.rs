@@ -20,9 +20,8 @@ pub(super) struct Given<T, E> {
     send: Sender<Box<Outcome<T, E>>>,
     pub(super) receive: Receiver<Box<Outcome<T, E>>>,
     waited: AtomicBool,
-    /// The number of members whose outcome has not been taken. `spawn` adds to it with a shared
-    /// borrow of the group, and `next` takes from it with an exclusive one, so the two never run at
-    /// the same time.
+    /// Counts the members whose outcome `next` has not taken. `spawn` borrows the group to add one,
+    /// and `next` borrows it exclusively to take one, so the two never run at the same time.
     left: AtomicUsize,
 }
 

@@ -157,7 +157,7 @@ pub(super) struct Member<T, E> {
     pub(super) has_given: Cell<bool>,
 }
 
-/// Whose cancel a member hands on.
+/// Says which node was cancelled, if a member fails because it hands a cancel on.
 #[derive(Clone, Copy, PartialEq)]
 enum Whose {
     /// That of the group, or of a node above it.
@@ -195,8 +195,8 @@ impl<T, E: 'static> Member<T, E> {
 }
 
 impl<T, E> Member<T, E> {
-    /// Returns whose cancel an error of the member passes on: that of the group, that of the member
-    /// alone, or neither.
+    /// Returns whether the member's error hands on a cancel of the group, or a cancel of the member
+    /// alone. Returns `None` if it does neither.
     fn whose(&self, cancelled: &Cancelled) -> Option<Whose> {
         let passed_on = |node: &LiveNode<'_>| {
             node.verdict() == Verdict::Cancelled && *cancelled == Cancelled::new(cause_of(*node))

@@ -293,7 +293,7 @@ impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
     }
 
     /// Waits for the next value of a [spawned](TaskGroup::spawn) member, in the order in which they
-    /// come. Returns `None` if no such member is left whose outcome was not taken.
+    /// come. Returns `None` when this method has taken the outcome of every such member.
     ///
     /// Suspends the calling task, or blocks a plain thread, unless there is a value or no member.
     /// Costs as much as [`Receiver::recv`](crate::sync::Receiver::recv). See [`TaskGroup`] for an
@@ -332,8 +332,8 @@ impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
     /// it, for which a later call then waits for ever.
     ///
     /// # Errors
-    /// As for [`next`](TaskGroup::next), but not for a cancel of the caller: whoever polls the
-    /// future drops it.
+    /// As for [`next`](TaskGroup::next). The future does not notice a cancel of the task that polls
+    /// it: that task drops the future.
     pub async fn next_async(&mut self) -> Result<Option<T>, TaskError<E>> {
         while let Some(given) = self.to_come() {
             if let Some(value) = given.count(given.receive.recv_async().await)? {

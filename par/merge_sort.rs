@@ -117,8 +117,9 @@ where
         if is_long && is_in_order(slice, compare) {
             return Stop::No;
         }
-        let mut buffer = Vec::with_capacity(if is_long { slice.len() } else { 0 });
-        let room = &mut buffer.spare_capacity_mut()[..if is_long { slice.len() } else { 0 }];
+        let size = if is_long { slice.len() } else { 0 };
+        let mut buffer = Vec::with_capacity(size);
+        let room = &mut buffer.spare_capacity_mut()[..size];
         sort_piece(&this, slice, room, compare, Place { in_buffer: false, depth: 0 });
         this.stopped()
     })?;

@@ -318,8 +318,8 @@ impl Swansong {
     }
 
     /// [Shuts down](Swansong::shut_down), and cancels the remaining work at once, without a wait:
-    /// for the second request to stop. Another call that waits in
-    /// [`shut_down_within`](Swansong::shut_down_within) goes on with what is left of the work.
+    /// for the second request to stop. A [`shut_down_within`](Swansong::shut_down_within) that
+    /// waits elsewhere goes on when the last guard has gone, or when its own time is over.
     ///
     /// Does not suspend. Costs as much as [`guard_report`](Swansong::guard_report), and a cancel
     /// for each scope and task.

@@ -283,16 +283,13 @@ impl Worker {
     /// Makes a fresh task the next one to run here. Returns `false` if the task is not available,
     /// or may not run here at present, or if there is no stack.
     pub(crate) fn start_next(&self, task: TaskRef<'_>) -> bool {
-        if task.traits.local {
-            // It may be in the queue of another worker.
-            return false;
-        }
         let run = self.remote.private.take(task).or_else(|| {
-            // Make sure that the task is in a queue of this runtime and not of another one. The
-            // addresses are compared and not followed.
+            // Make sure that the task is in a queue of this runtime and not of another one, or of
+            // another worker. The addresses are compared and not followed.
             let parent = task.node.parent;
             let root = &raw const self.shared().root.node;
             let ours = ptr::eq(parent, self.node.get()) || ptr::eq(parent, root);
+            let ours = ours && !task.traits.local;
             let run = if ours { self.claim_queued(task)? } else { return None };
             run.unclaim_privately();
             Some(run)
