@@ -121,7 +121,7 @@ pub(super) fn start<S: Send + 'static>(mailbox: &Arc<Mailbox<S>>, state: S) -> T
     let (_, spawner) = here("TaskActor::start");
     let resting = Box::new(Resting {
         state,
-        lease: ScopeLease::new(outside.live_node()),
+        lease: ScopeLease::new(outside.shared(), outside.live_node()),
         outside,
         at: Location::caller(),
         locals: local::inherit(&spawner),

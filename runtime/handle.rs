@@ -312,7 +312,7 @@ fn value_of_call<T>(name: &str, joined: Result<T, JoinError>) -> T {
 }
 
 #[track_caller]
-fn ended(name: &str) -> ! {
+pub(super) fn ended(name: &str) -> ! {
     panic!("cygnet: {name} was called on a runtime that has ended")
 }
 

@@ -86,17 +86,16 @@ unwind_safe! { impl ScopeLease }
 #[track_caller]
 pub fn lease() -> ScopeLease {
     let (worker, _) = here("lease");
-    ScopeLease::new(worker.running_node())
+    ScopeLease::new(worker.shared(), worker.running_node())
 }
 
 impl ScopeLease {
-    /// Makes a lease on a node, which the caller holds open.
+    /// Makes a lease on a node of a runtime, which the caller holds open.
     #[track_caller]
-    pub(crate) fn new(node: LiveNode<'_>) -> ScopeLease {
-        let (worker, _) = here("lease");
+    pub(crate) fn new(shared: &Shared, node: LiveNode<'_>) -> ScopeLease {
         // Without bindings of task-locals, which handles do not keep.
         let terms = terms_with(Location::caller(), Traits::default(), None, None);
-        let (handle, child) = worker.shared().spawn_external(node, terms, OnCancel::Wait, false);
+        let (handle, child) = shared.spawn_external(node, terms, OnCancel::Wait, false);
         handle.let_go(ParentLives::UNKNOWN);
         ScopeLease { child: Arc::new(child) }
     }

@@ -2,16 +2,20 @@
 
 use crate::retire::nesting::Pin;
 use crate::runtime::cancel::CancelHandle;
+use crate::runtime::handle::{Handle, ended};
 use crate::runtime::here;
-use crate::runtime::lease::ScopeLease;
+use crate::runtime::lease::{ScopeLease, spawn_from_anywhere};
 use crate::runtime::scoped_task::ScopedTask;
-use crate::runtime::spawn::terms;
+use crate::runtime::spawn::{terms, terms_with};
 use crate::runtime::task_builder::{Guarding, Seal, TaskBuilder, TaskPlace};
 use crate::scheduler::cancel::cancel_node;
+use crate::scheduler::life::external::OnCancel;
 use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::life::spawn::Lasting;
+use crate::scheduler::wait::no_suspend::{assert_may_wait, refuse_between_tasks};
 use crate::scheduler::worker::Worker;
+use crate::scheduler::worker::shared::Shared;
 use crate::task::cause::{Cause, Reason};
 use crate::task::outcome::drop_payload;
 use crate::task::record::Traits;
@@ -205,6 +209,11 @@ pub(crate) fn leave<R>(
 ) -> R {
     // First, so that what the end of the scope calls does not run in the scope.
     Worker::current().expect("tasks run on workers").node.set(outer);
+    end(frame, result)
+}
+
+/// Ends a scope, as [`leave`] does, in which no task runs any more.
+fn end<R>(frame: &ScopeFrame, result: std::thread::Result<R>) -> R {
     frame.end();
     match (result, frame.take_panic()) {
         (Ok(value), None) => value,
@@ -219,6 +228,60 @@ pub(crate) fn leave<R>(
     }
 }
 
+impl Handle {
+    /// Opens a [`scope`] of the runtime, and runs `f` on the calling thread: for a program whose
+    /// threads are its own, and that lets tasks borrow from them. `f` begins at once, even if all
+    /// workers are busy. Called by a task of the runtime, this is [`scope`].
+    ///
+    /// `f` is not a task: to spawn, it uses the [`Scope`]. (In a task of another runtime,
+    /// [`spawn`](crate::spawn()) spawns a child of that task.) Cancelling the scope does not cut its
+    /// waits short. The tasks inherit no task-locals.
+    ///
+    /// Blocks the calling thread at its end, or suspends the calling task, as a structured wait, if
+    /// tasks are left. Costs an allocation and a handful of locked instructions. A spawn in `f` costs
+    /// as much as [`Handle::spawn`].
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let mut halves = [vec![3, 1], vec![4, 2]];
+    /// rt.handle().scope(|s| {
+    ///     for half in &mut halves {
+    ///         s.spawn(|| half.sort_unstable());
+    ///     }
+    /// });
+    /// assert_eq!(halves, [[1, 3], [2, 4]]);
+    /// ```
+    ///
+    /// # Panics
+    /// As [`scope`]. If the runtime has ended or is ending. If called by a task inside
+    /// [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
+    #[track_caller]
+    pub fn scope<'env, F, R>(&self, f: F) -> R
+    where
+        F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    {
+        let shared = self.shared();
+        if shared.worker_here().is_some_and(|worker| worker.task().is_some()) {
+            return scope(f);
+        }
+        if assert_may_wait().is_err() {
+            refuse_between_tasks();
+        }
+        let (Some(open), Some(child)) = (shared.root.admit(), shared.root.admit()) else {
+            ended("scope")
+        };
+        let terms = terms_with(Location::caller(), Traits::default(), None, None);
+        let root = child.into_parent();
+        let (handle, owner) = shared.spawn_external(root, terms, OnCancel::Wait, true);
+        let scope = Scope::new(owner.frame_of_scope());
+        let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+        owner.end_after(&scope.frame, handle);
+        // The frame of the scope uses the owner's record, and lies below the root.
+        let _until_then = (&owner, &open);
+        end(&scope.frame, result)
+    }
+}
+
 impl<'scope> Scope<'scope, '_> {
     pub(super) fn new(frame: ScopeFrame) -> Self {
         Scope { frame, scope: PhantomData, env: PhantomData }
@@ -230,9 +293,10 @@ impl<'scope> Scope<'scope, '_> {
 
     /// Spawns a task that may borrow what outlives the scope.
     ///
-    /// May be called by the scope's task and by tasks in the scope. The handle may be dropped: the
-    /// scope owns the task. Costs as [`spawn`](crate::spawn()). Does not suspend. A
-    /// [`TaskBuilder`] spawns a task here with a name or a stack size.
+    /// May be called by the scope's task, by tasks in the scope, and by other threads that borrow
+    /// the scope. The handle may be dropped: the scope owns the task. Does not suspend. Costs as
+    /// [`spawn`](crate::spawn()); on a thread that is not a worker of the runtime, as
+    /// [`Handle::spawn`]. A [`TaskBuilder`] spawns a task here with a name or a stack size.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
@@ -247,21 +311,29 @@ impl<'scope> Scope<'scope, '_> {
     /// ```
     ///
     /// # Panics
-    /// Outside a task.
+    /// With some 134 million unfinished siblings.
     #[track_caller]
     pub fn spawn<F, T>(&'scope self, f: F) -> ScopedTask<'scope, T>
     where
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let (worker, parent) = self.assert_here();
-        let terms = terms(parent, Location::caller(), Traits::default(), None);
+        let at = Location::caller();
         // SAFETY: what it borrows outlives 'scope, and the call of `scope` does not return, nor
         // does 'scope end, before the frame's last child has ended.
         let lasting = unsafe { Lasting::promised() };
-        // The frame is open: only its own task closes it, after the closure of the scope, and a
-        // child that calls this is counted in it.
-        ScopedTask::new(worker.spawn(self.node(), f, lasting, terms))
+        // The frame is open: only its owner closes it, after the closure of the scope, and a child
+        // that calls this, or waits for a thread that does, is counted in it.
+        ScopedTask::new(match self.task_here() {
+            Some((worker, parent)) => {
+                let terms = terms(parent, at, Traits::default(), None);
+                worker.spawn(self.node(), f, lasting, terms)
+            }
+            None => {
+                let terms = terms_with(at, Traits::default(), None, None);
+                self.shared().spawn_below(self.node(), f, lasting, terms)
+            }
+        })
     }
 
     /// Cancels all tasks in the scope, and the waits of the scope's own task inside it. Tasks that
@@ -319,27 +391,25 @@ impl<'scope> Scope<'scope, '_> {
 
     /// A lease, which holds the scope open from anywhere, and spawns into it. See [`ScopeLease`].
     /// Does not suspend. Costs an allocation and a record.
-    ///
-    /// # Panics
-    /// Outside a task of the scope's runtime.
     #[track_caller]
     pub fn lease(&self) -> ScopeLease {
-        self.assert_here();
-        ScopeLease::new(self.node())
+        ScopeLease::new(self.shared(), self.node())
     }
 
     pub(crate) fn node(&self) -> LiveNode<'_> {
         self.frame.live_node()
     }
 
-    #[track_caller]
-    pub(crate) fn assert_here<'a>(&self) -> (&'a Worker, TaskRef<'a>) {
-        let (worker, parent) = here("Scope::spawn");
-        assert!(
-            worker.has_scope(&self.frame),
-            "cygnet: a scope was used by a task of another runtime than its own"
-        );
-        (worker, parent)
+    /// The runtime of the scope.
+    pub(crate) fn shared(&self) -> &Shared {
+        self.frame.shared()
+    }
+
+    /// The worker and the task that the caller runs on and in, if they are of the scope's runtime.
+    #[inline]
+    fn task_here<'a>(&self) -> Option<(&'a Worker, TaskRef<'a>)> {
+        let worker = self.shared().worker_here()?;
+        Some((worker, worker.task()?))
     }
 }
 
@@ -351,10 +421,18 @@ where
     type Spawned = ScopedTask<'scope, T>;
 
     fn place<G: Guarding>(self, task: TaskBuilder<G>, f: F, _: Seal) -> ScopedTask<'scope, T> {
-        let here = self.assert_here();
         // SAFETY: what it borrows outlives 'scope, which does not end before the frame's last
         // child.
-        let task = unsafe { task.spawn_below(here, self.node(), f) };
+        let task = unsafe {
+            match self.task_here() {
+                Some(here) => task.spawn_below(here, self.node(), f),
+                None => {
+                    task.refuse_now("a scope of another runtime or thread");
+                    let task = spawn_from_anywhere(self.shared(), self.node(), task, f, false);
+                    task.expect("it is not detached")
+                }
+            }
+        };
         ScopedTask::new(task.into_claim())
     }
 }

@@ -15,7 +15,6 @@ use super::work::Work;
 use crate::runtime::task_builder::Guarding;
 use crate::runtime::{CancelHandle, Scope, Task, TaskBuilder, here, scope};
 use crate::scheduler::life::live_node::LiveNode;
-use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::shared::Shared;
 use crate::task::attachment::{Attached, Attachment};
 use crate::task::words::tree::NodeKind;
@@ -46,14 +45,14 @@ use std::sync::Arc;
 #[track_caller]
 pub fn current() -> Swansong {
     let (worker, _) = here("shutdown::current");
-    around(worker.running_node(), worker)
+    around(worker.running_node(), worker.shared())
 }
 
 /// Returns the `Swansong` of `node`, of its nearest ancestor that has one, or of the runtime.
-fn around(node: LiveNode<'_>, worker: &Worker) -> Swansong {
+fn around(node: LiveNode<'_>, shared: &Shared) -> Swansong {
     let below_root = node.and_above().take_while(|at| at.kind != NodeKind::Root);
     let nearest = below_root.filter_map(|at| attached(&at.get().cold()?.attached)).next();
-    nearest.unwrap_or_else(|| of_runtime(worker.shared()))
+    nearest.unwrap_or_else(|| of_runtime(shared))
 }
 
 fn attached(place: &Attachment) -> Option<Swansong> {
@@ -99,17 +98,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// are other handles or guards.
     ///
     /// Does not suspend. The first use costs some allocations.
-    ///
-    /// # Panics
-    /// Outside a task of the scope's runtime.
-    #[track_caller]
     pub fn swansong(&self) -> Swansong {
-        let (worker, _) = self.assert_here();
         let node = self.node();
         let there = node.cold().and_then(|cold| attached(&cold.attached));
         there.unwrap_or_else(|| {
             let above = node.parent().expect("a scope has a parent");
-            self.attach(around(above, worker).child())
+            self.attach(around(above, self.shared()).child())
         })
     }
 
@@ -130,10 +124,6 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///     drop(sender);
     /// });
     /// ```
-    ///
-    /// # Panics
-    /// Outside a task of the scope's runtime.
-    #[track_caller]
     pub fn shut_down(&self) -> super::ShutdownCompletion {
         self.swansong().shut_down()
     }

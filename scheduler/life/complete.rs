@@ -16,6 +16,7 @@
 //! be seen to have ended.
 
 use crate::scheduler::cancel::hook;
+use crate::scheduler::life::external::{is_outside, take_owner};
 use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::life::root::Root;
 use crate::scheduler::wait::no_suspend::{call_foreign, in_nobodys_name_on, no_suspend};
@@ -239,8 +240,12 @@ fn release_elsewhere(node: LiveNode<'_>, count: u32) -> Option<RunRef> {
             unsafe { RunRef::new(record) }
         }),
         NodeKind::Scope => {
-            // SAFETY: the owner waits until it is granted here.
-            wake(Waiter::Task(unsafe { WaiterRef::from_pointer(owner.expect("read above")) }));
+            // SAFETY: the owner waits until it is granted here, or taken out of its wait.
+            let owner = unsafe { WaiterRef::from_pointer(owner.expect("read above")) };
+            if is_outside(&owner) {
+                return take_owner(owner);
+            }
+            wake(Waiter::Task(owner));
             None
         }
         NodeKind::Root => {

@@ -5,8 +5,9 @@
 //!
 //! ```text
 //!  Created --> Parked --settled: the outcome is stored--> Ready --> Running --> Finished
-//!                 |                                         ^
-//!                 +--interrupted by a cancel (`End` only)---+
+//!                 |                                         ^          ^
+//!                 +--interrupted by a cancel (`End` only)---+          |
+//!                 +--the last child of its scope has ended-------------+
 //! ```
 //!
 //! An external task waits before its start. Its wait word decides which party goes on with it: the
@@ -24,7 +25,9 @@
 use crate::scheduler::cancel::hook::{Body, Hung, hang_on};
 use crate::scheduler::cancel::link;
 use crate::scheduler::cancel::reason::cause_of;
+use crate::scheduler::life::complete::ParentLives;
 use crate::scheduler::life::live_node::LiveNode;
+use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::life::spawn::{Lasting, Newborn, Terms, birth, fit};
 use crate::scheduler::queue::item::Item;
 use crate::scheduler::worker::Worker;
@@ -36,8 +39,9 @@ use crate::task::cell::External;
 use crate::task::cell::settle;
 use crate::task::outcome::{Failure, Outcome};
 use crate::task::record::{Origin, Phase, Record, Traits};
-use crate::task::reference::{Ready, RunRef, TaskRef};
+use crate::task::reference::{Ready, RunRef, TaskRef, WaiterRef};
 use crate::task::words::tree::NOBODY;
+use crate::task::words::wait::WaitKind;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Mutex;
@@ -129,6 +133,25 @@ impl<T> Outside<T> {
     }
 }
 
+impl Outside<()> {
+    /// Ends the task, which `handle` belongs to, after the children of its scope.
+    ///
+    /// Opened by a thread that is not a worker, the scope belongs to this task, which never starts.
+    /// The thread has left the closure, and waits here. The last child ends the task, on the worker
+    /// where it has ended itself: the thread does not wait for a worker that is free.
+    #[track_caller]
+    pub(crate) fn end_after(&self, frame: &ScopeFrame, handle: HandleRef<()>) {
+        if frame.node.close() {
+            handle.let_go(ParentLives::UNKNOWN);
+            let settled = self.settle(Ok(()));
+            debug_assert!(settled.is_ok(), "a scope without children has ended its owner");
+            return;
+        }
+        let joined = handle.join(WaitKind::Structured, ParentLives::UNKNOWN);
+        debug_assert!(joined.is_ok(), "the owner of a scope ends with a value");
+    }
+}
+
 impl<T> Drop for Outside<T> {
     fn drop(&mut self) {
         self.abandon();
@@ -146,6 +169,20 @@ pub(crate) fn hang(task: &Record, body: Box<dyn Body>) -> Hung {
 /// [queued](queue).
 pub(crate) fn is_outside(task: &Record) -> bool {
     task.traits.origin == Origin::External && task.node.home() == NOBODY
+}
+
+/// Takes the owner of a scope whose last child has ended out of its wait. The owner is an external
+/// task that has not started; the caller ends it.
+#[cold]
+pub(crate) fn take_owner(owner: WaiterRef) -> Option<RunRef> {
+    let task = owner.task().take_from_outside()?;
+    // SAFETY: just taken out of its wait. `Outside::end_after` alone waits for children of a scope
+    // in the name of an unstarted task, and its record was made for `()`.
+    unsafe { settle(task.task().pointer(), Ok(())) };
+    // Not Ready, which says that a joiner may claim the task.
+    task.set_phase(Phase::Running);
+    // SAFETY: whoever takes an external task out of its wait has its run reference.
+    Some(unsafe { RunRef::new(task.into_pointer()) })
 }
 
 /// Queues an external task that has not started.

@@ -1,6 +1,7 @@
 //! Opening and ending scopes.
 
 use crate::scheduler::life::complete::unlink_node;
+use crate::scheduler::life::external::Outside;
 use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::timers::limit::Limit;
 use crate::scheduler::worker::Worker;
@@ -15,12 +16,16 @@ impl Worker {
         owner: TaskRef<'_>,
         limit: Option<NonNull<Limit>>,
     ) -> ScopeFrame {
-        ScopeFrame::new(self.running_node(), self.shared.get().cast(), owner, limit)
+        ScopeFrame::new(self.running_node(), self.shared.get(), owner, limit)
     }
+}
 
-    /// Whether a scope belongs to this worker's runtime.
-    pub(crate) fn has_scope(&self, frame: &ScopeFrame) -> bool {
-        frame.is_of(self.shared.get().cast())
+impl Outside<()> {
+    /// The frame of a scope that a thread opens which is not a worker. The scope belongs to this
+    /// task, a child of the root, and lies beside it below the root: so the task may end before the
+    /// frame. The caller keeps the root open longer than the frame.
+    pub(crate) fn frame_of_scope(&self) -> ScopeFrame {
+        ScopeFrame::new(self.parent(), self.shared(), self.task(), None)
     }
 }
 

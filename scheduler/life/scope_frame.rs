@@ -2,6 +2,7 @@
 
 use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::timers::limit::Limit;
+use crate::scheduler::worker::shared::Shared;
 use crate::shim::Mutex;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::task::outcome::Payload;
@@ -16,8 +17,8 @@ pub(crate) struct ScopeFrame {
     /// First, so that a pointer to a node of kind Scope is a pointer to its frame.
     pub(crate) node: Node,
     owner: TaskRef<'static>,
-    /// The shared state of the runtime's workers; compared, never followed.
-    runtime: *const (),
+    /// The runtime of the scope, which does not end before it.
+    shared: *const Shared,
     /// The time limit of the scope, if it has one.
     limit: Option<NonNull<Limit>>,
     /// The first panic of a child that no handle will observe.
@@ -25,15 +26,15 @@ pub(crate) struct ScopeFrame {
     panicked: AtomicBool,
 }
 
-// SAFETY: `owner` and `runtime` never change; the owner is a record, which is shared by design, and
-// `runtime` is only compared. The rest is Sync.
+// SAFETY: `owner` and `shared` never change, and what they point to is shared by design. The rest is
+// Sync.
 unsafe impl Sync for ScopeFrame {}
 
 impl ScopeFrame {
-    /// Makes a scope of `owner`, which runs in the node `outer`. `runtime` identifies the runtime.
+    /// Makes a scope of `owner`, which runs in the node `outer`.
     pub(in crate::scheduler) fn new(
         outer: LiveNode<'_>,
-        runtime: *const (),
+        shared: *const Shared,
         owner: TaskRef<'_>,
         limit: Option<NonNull<Limit>>,
     ) -> ScopeFrame {
@@ -45,16 +46,18 @@ impl ScopeFrame {
         ScopeFrame {
             node: Node::new(NodeKind::Scope, outer.pointer(), home).with_flags(flags),
             owner,
-            runtime,
+            shared,
             limit,
             panic: Mutex::new(None),
             panicked: AtomicBool::new(false),
         }
     }
 
-    /// Whether `runtime` identifies the scope's runtime.
-    pub(in crate::scheduler) fn is_of(&self, runtime: *const ()) -> bool {
-        ptr::eq(self.runtime, runtime)
+    /// The runtime of the scope.
+    #[inline(always)]
+    pub(crate) fn shared(&self) -> &Shared {
+        // SAFETY: the runtime does not end before the scope, which is a node of its tree.
+        unsafe { &*self.shared }
     }
 
     /// Makes the scope isolate the workers that run in it.

@@ -24,3 +24,4 @@ mod several;
 mod shared;
 mod spawn_now;
 mod task_locals;
+mod thread_scopes;
