@@ -185,7 +185,7 @@ impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
     #[track_caller]
     pub fn fallible_detached(handle: &Handle) -> Result<TaskGroup<T, E>, SpawnError<()>> {
         let shared = handle.shared();
-        let child = shared.root.admit().ok_or(SpawnError(()))?;
+        let child = shared.admit().ok_or(SpawnError(()))?;
         Ok(TaskGroup::below(shared, child.into_parent(), OnCancel::Tell, true))
     }
 

@@ -4,9 +4,10 @@ use crate::runtime::builder::Runtime;
 use crate::runtime::metrics::Metrics;
 use crate::scheduler::worker::shared::Shared;
 use crate::shim::time::{Duration, patience};
+use crate::shim::unmodelled::thread::Builder as ThreadBuilder;
 use crate::shim::{say, spin_until};
 use crate::shutdown::stop_runtime;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// How long the end of a runtime spins for the end of each thread before it blocks. The threads all
 /// end about now, one after the other.
@@ -21,6 +22,58 @@ impl Drop for Runtime {
 }
 
 impl Runtime {
+    /// Ends the runtime as soon as it is idle, without a wait: when its last task has ended. Nothing
+    /// is cancelled. For an owner that goes while the work that it has started goes on.
+    ///
+    /// From this call on only the runtime's own tasks, and their blocking calls, spawn by a
+    /// [`Handle`](crate::Handle); others get an error. The runtime's
+    /// [`swansong`](Runtime::swansong) is stopped when the last task has ended. Tasks that wait for
+    /// its stop keep the runtime going: stop it before this call. A task that never ends does so,
+    /// too.
+    ///
+    /// Does not suspend. Costs a thread, which waits and then joins the runtime's threads. If the
+    /// system refuses it, the call itself waits.
+    ///
+    /// ```
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let sum = rt.spawn(|| {
+    ///     let parts = [1..50, 50..101].map(|part| cygnet::spawn(move || part.sum::<u32>()));
+    ///     parts.into_iter().map(|part| part.join().unwrap()).sum::<u32>()
+    /// });
+    /// rt.end_when_idle();
+    /// assert_eq!(sum.join().unwrap(), 5050);
+    /// ```
+    ///
+    /// # Panics
+    /// As a drop does, if one of the runtime's own tasks calls this and the system refuses the
+    /// thread.
+    pub fn end_when_idle(self) {
+        self.shared.root.shut();
+        self.elsewhere(|runtime| {
+            if !runtime.shared.runs_caller() {
+                runtime.shared.root.wait(None);
+            }
+        });
+    }
+
+    /// Calls a closure with the runtime on a new thread. If the system refuses the thread, calls it
+    /// here.
+    pub(crate) fn elsewhere(self, f: impl FnOnce(Runtime) + Send + 'static) {
+        fn take_and_call<F: FnOnce(Runtime)>(place: &Mutex<Option<(Runtime, F)>>) {
+            let taken = place.lock().expect("nothing panics under the lock").take();
+            if let Some((runtime, f)) = taken {
+                f(runtime);
+            }
+        }
+        // An error drops what the thread was to own.
+        let here = Arc::new(Mutex::new(Some((self, f))));
+        let there = Arc::clone(&here);
+        let thread = ThreadBuilder::new().name("cygnet-end".to_owned());
+        if thread.spawn(move || take_and_call(&there)).is_err() {
+            take_and_call(&here);
+        }
+    }
+
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }

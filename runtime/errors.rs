@@ -332,7 +332,7 @@ pub struct SpawnError<F>(
     pub F,
 );
 
-error! { impl<F> SpawnError(..): "the runtime has ended and takes no tasks" }
+error! { impl<F> SpawnError(..): "the runtime has ended or is ending, and takes no tasks" }
 
 /// Why a runtime could not be built, or a task could not get the stack size that it asked for. The
 /// text names the setting.

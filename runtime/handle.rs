@@ -141,7 +141,7 @@ impl Handle {
             "cygnet: spawn_on got the worker {worker}, but the workers are 0 to {}",
             workers - 1
         );
-        let Some(child) = self.shared.root.admit() else { return Err(SpawnError(f)) };
+        let Some(child) = self.shared.admit() else { return Err(SpawnError(f)) };
         let terms = terms_with(Location::caller(), Traits::default(), None, None);
         Ok(Task::new(self.shared.spawn_root_on(worker, child, f, Lasting::new(), terms)))
     }
@@ -190,8 +190,7 @@ impl Handle {
         }
         let at = Location::caller();
         // All are admitted before the first is spawned: the admission may panic, or be refused.
-        let admitted: Option<Vec<_>> =
-            (0..self.workers()).map(|_| self.shared.root.admit()).collect();
+        let admitted: Option<Vec<_>> = (0..self.workers()).map(|_| self.shared.admit()).collect();
         let Some(children) = admitted else { ended("broadcast") };
         self.shared.remotes().for_each(|remote| remote.sleeper.assert_reachable());
         let claims: Vec<_> = children
@@ -268,7 +267,7 @@ impl Handle {
                 if assert_may_wait().is_err() {
                     return Err(JoinError::NotStarted(Cancelled::here()));
                 }
-                let Some(child) = self.shared.root.admit() else {
+                let Some(child) = self.shared.admit() else {
                     return Err(JoinError::NotStarted(Cancelled::by_the_end()));
                 };
                 let terms = terms_with(at, Traits::default(), None, None);
@@ -313,7 +312,7 @@ fn value_of_call<T>(name: &str, joined: Result<T, JoinError>) -> T {
 
 #[track_caller]
 pub(super) fn ended(name: &str) -> ! {
-    panic!("cygnet: {name} was called on a runtime that has ended")
+    panic!("cygnet: {name} was called on a runtime that has ended or is ending")
 }
 
 impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> TaskPlace<F> for &Handle {
@@ -321,7 +320,7 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> TaskPlace<F> for &Han
 
     fn place<G: Guarding>(self, task: TaskBuilder<G>, f: F, _: Seal) -> Self::Spawned {
         task.refuse_now("a runtime");
-        let Some(child) = self.shared.root.admit() else { return Err(SpawnError(f)) };
+        let Some(child) = self.shared.admit() else { return Err(SpawnError(f)) };
         let f = task.hold(f);
         let (terms, guard) = task.into_terms(None);
         // SAFETY: the closure is `'static`.

@@ -181,10 +181,8 @@ where
         spawn_detached(shared, parent, f, lasting, terms);
         return None;
     }
-    let task = Task::new(match shared.worker_here().filter(|worker| worker.task().is_some()) {
-        Some(worker) => worker.spawn(parent, f, lasting, terms),
-        None => shared.spawn_below(parent, f, lasting, terms),
-    });
+    let worker = shared.worker_here().filter(|worker| worker.task().is_some());
+    let task = Task::new(shared.spawn_from(worker, parent, f, lasting, terms));
     guard.belongs_to(&task);
     Some(task)
 }

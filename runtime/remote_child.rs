@@ -104,7 +104,7 @@ impl<F: FnOnce() -> T + Send + 'static, T: Send + 'static> TaskPlace<F> for Chil
         task.refuse_now("another runtime");
         let (_, parent) = here("TaskBuilder::spawn_in");
         let shared = self.0.shared();
-        let Some(there) = shared.root.admit() else { return Err(SpawnError(f)) };
+        let Some(there) = shared.admit() else { return Err(SpawnError(f)) };
         let f = task.hold(f);
         let (mut its_terms, guard) = task.into_terms(Some(parent));
         let cold = its_terms.cold.get_or_insert_with(|| Box::new(ColdData::new()));

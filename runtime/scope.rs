@@ -5,8 +5,9 @@ use crate::runtime::cancel::CancelHandle;
 use crate::runtime::handle::{Handle, ended};
 use crate::runtime::here;
 use crate::runtime::lease::{ScopeLease, spawn_from_anywhere};
+use crate::runtime::local;
 use crate::runtime::scoped_task::ScopedTask;
-use crate::runtime::spawn::{terms, terms_with};
+use crate::runtime::spawn::terms_with;
 use crate::runtime::task_builder::{Guarding, Seal, TaskBuilder, TaskPlace};
 use crate::scheduler::cancel::cancel_node;
 use crate::scheduler::life::external::OnCancel;
@@ -267,9 +268,7 @@ impl Handle {
         if assert_may_wait().is_err() {
             refuse_between_tasks();
         }
-        let (Some(open), Some(child)) = (shared.root.admit(), shared.root.admit()) else {
-            ended("scope")
-        };
+        let (Some(open), Some(child)) = (shared.admit(), shared.admit()) else { ended("scope") };
         let terms = terms_with(Location::caller(), Traits::default(), None, None);
         let root = child.into_parent();
         let (handle, owner) = shared.spawn_external(root, terms, OnCancel::Wait, true);
@@ -318,22 +317,16 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        let at = Location::caller();
         // SAFETY: what it borrows outlives 'scope, and the call of `scope` does not return, nor
         // does 'scope end, before the frame's last child has ended.
         let lasting = unsafe { Lasting::promised() };
         // The frame is open: only its owner closes it, after the closure of the scope, and a child
         // that calls this, or waits for a thread that does, is counted in it.
-        ScopedTask::new(match self.task_here() {
-            Some((worker, parent)) => {
-                let terms = terms(parent, at, Traits::default(), None);
-                worker.spawn(self.node(), f, lasting, terms)
-            }
-            None => {
-                let terms = terms_with(at, Traits::default(), None, None);
-                self.shared().spawn_below(self.node(), f, lasting, terms)
-            }
-        })
+        let here = self.task_here();
+        let locals = here.and_then(|(_, parent)| local::inherit(&parent));
+        let terms = terms_with(Location::caller(), Traits::default(), None, locals);
+        let worker = here.map(|(worker, _)| worker);
+        ScopedTask::new(self.shared().spawn_from(worker, self.node(), f, lasting, terms))
     }
 
     /// Cancels all tasks in the scope, and the waits of the scope's own task inside it. Tasks that

@@ -3,6 +3,7 @@
 use super::{Shutdown, ShutdownReport, Swansong, of_runtime};
 use crate::runtime::{Handle, Runtime};
 use crate::shim::time::{Duration, now};
+use crate::sync::oneshot;
 use std::panic::Location;
 
 impl Handle {
@@ -70,6 +71,45 @@ impl Runtime {
     #[track_caller]
     pub fn shutdown_at_most(self, grace: Duration, patience: Duration) -> ShutdownReport {
         self.shut_down_and_end(grace, Some(patience), Location::caller())
+    }
+
+    /// Shuts the runtime down like [`shutdown`](Runtime::shutdown), and returns a future of the
+    /// report, for any executor. The shutdown has begun when this returns, on a thread of its own,
+    /// and goes on if the future is dropped.
+    ///
+    /// One of the runtime's own tasks may call this, too. It is cancelled like the others, and its
+    /// wait for the future is cut short.
+    ///
+    /// Does not suspend. Costs a thread. If the system refuses it, the call itself waits.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # let tokio = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    /// # tokio.block_on(async {
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let request = cygnet::task().guard(&rt.swansong()).spawn_in(&rt, || 6 * 7);
+    /// let report = rt.shutdown_async(Duration::from_secs(5)).await;
+    /// assert!(report.is_in_time());
+    /// assert_eq!(request.await.unwrap(), 42);
+    /// # });
+    /// ```
+    ///
+    /// # Panics
+    /// As [`shutdown`](Runtime::shutdown) does, if one of the runtime's own tasks calls this and the
+    /// system refuses the thread.
+    #[track_caller]
+    pub fn shutdown_async(
+        self,
+        grace: Duration,
+    ) -> impl Future<Output = ShutdownReport> + Send + use<> {
+        let place = Location::caller();
+        let (tell, mut told) = oneshot();
+        self.elsewhere(move |runtime| {
+            // An error: the future was dropped.
+            let _ = tell.send(runtime.shut_down_and_end(grace, None, place));
+        });
+        async move { told.recv_async().await.expect("the thread sends a report") }
     }
 
     #[track_caller]

@@ -13,8 +13,11 @@ use crate::shim::time::{Duration, Instant, now};
 use crate::sync::after;
 use crate::task::cause::{Cause, Reason};
 use std::fmt;
+use std::future::poll_fn;
 use std::panic::Location;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 /// The result of [`Swansong::shut_down_within`] or [`Runtime::shutdown`](crate::Runtime::shutdown).
 /// Its `Display` output is a text for a log.
@@ -179,6 +182,16 @@ impl Shutdown {
         let start = now();
         stop(&swansong.node);
         let in_time = is_complete_until(&swansong.node, after(grace));
+        Shutdown::waited(swansong, start, in_time, place)
+    }
+
+    /// After the wait: unless the node was complete in time, cancels what remains.
+    fn waited(
+        swansong: Swansong,
+        start: Instant,
+        in_time: bool,
+        place: &'static Location<'static>,
+    ) -> Shutdown {
         let late = (!in_time)
             .then(|| (now(), swansong.guard_report()))
             // The last guard may have gone since. An empty report does not prove it, as a guard may
@@ -345,6 +358,47 @@ impl Swansong {
             shutdown.cancel(now(), self.guard_report(), Location::caller());
         }
         completion
+    }
+
+    /// Shuts down like [`shut_down_within`](Swansong::shut_down_within), as a future for any
+    /// executor. The stop has happened when this returns. The time is over when `over` is ready:
+    /// pass a sleep of the executor, or [`Handle::sleep_async`](crate::Handle::sleep_async), or any
+    /// other event.
+    ///
+    /// If the future is dropped, the stop stands, and what `over` was to cancel is not cancelled.
+    ///
+    /// ```
+    /// use cygnet::shutdown::Swansong;
+    /// use std::time::Duration;
+    ///
+    /// # let tokio = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    /// # tokio.block_on(async {
+    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
+    /// let swansong = Swansong::new();
+    /// let stuck = cygnet::task().guard(&swansong).spawn_in(&rt, cygnet::park);
+    /// let grace = tokio::time::sleep(Duration::from_millis(1));
+    /// let report = swansong.shut_down_until(grace).await;
+    /// assert_eq!((report.guards_in_time_over(), report.left()), (1, 0));
+    /// assert!(!matches!(stuck.await, Ok(Ok(()))));
+    /// # });
+    /// ```
+    #[track_caller]
+    pub fn shut_down_until<F>(&self, over: F) -> impl Future<Output = ShutdownReport> + use<F>
+    where
+        F: Future<Output = ()>,
+    {
+        let (place, start, swansong) = (Location::caller(), now(), self.clone());
+        let mut completion = swansong.shut_down();
+        async move {
+            let mut over = pin!(over);
+            let in_time = poll_fn(|cx| match pin!(&mut completion).poll(cx) {
+                Poll::Ready(()) => Poll::Ready(true),
+                Poll::Pending => over.as_mut().poll(cx).map(|()| false),
+            });
+            let shutdown = Shutdown::waited(swansong, start, in_time.await, place);
+            completion.await;
+            shutdown.report(false)
+        }
     }
 
     /// Shuts down like [`shut_down_within`](Swansong::shut_down_within), but gives up when

@@ -1,11 +1,14 @@
 //! The root of a runtime's tree, and how it ends.
 //!
 //! A root has no task of its own. It takes children from foreign threads, which are not counted in
-//! it themselves. So its end depends on two words. [`Root::close`] sets the flag `closing`, then
-//! closes the node. A foreign thread counts its child in the node, then looks at the flag. An
-//! addition that follows the closing in the order of the node's word is `Acquire`, and the closing
-//! is `Release`: the thread sees the flag, and undoes the addition. An earlier addition is counted
-//! by the closing, and its child is waited for.
+//! it themselves. So its end depends on two words. [`Root::shut`] sets the flag `shut`, then closes
+//! the node. A foreign thread counts its child in the node, then looks at the flag. An addition
+//! that follows the closing in the order of the node's word is `Acquire`, and the closing is
+//! `Release`: the thread sees the flag, and undoes the addition. An earlier addition is counted by
+//! the closing, and its child is waited for.
+//!
+//! A task of the runtime may add a child to a shut root: the root counts the task, or an ancestor of
+//! it, and so does not end meanwhile.
 
 use crate::scheduler::life::live_node::LiveNode;
 use crate::shim::atomic::{AtomicBool, Ordering};
@@ -23,6 +26,8 @@ use std::time::Duration;
 pub(crate) struct Root {
     /// First, so that a pointer to a node of kind Root is a pointer to its root.
     pub(crate) node: Node,
+    /// Foreign threads are refused.
+    shut: AtomicBool,
     /// The runtime ends: waits are interrupted, and fresh tasks are not started.
     closing: AtomicBool,
     /// One list for each worker: children come from all threads, and are independent of each
@@ -59,6 +64,7 @@ impl Root {
         Root {
             children_lists: (0..workers).map(|_| CachePadded::new(Children::new())).collect(),
             node: Node::new(NodeKind::Root, ptr::null(), 0),
+            shut: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             ended: Mutex::new(false),
             changed: Condvar::new(),
@@ -85,28 +91,44 @@ impl Root {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Counts a task that a foreign thread spawns. Returns `None` if the runtime takes no more
-    /// tasks.
-    pub(crate) fn admit(&self) -> Option<Admitted<'_>> {
-        if self.is_closing() {
+    /// Counts a task that a foreign thread spawns, or one of the runtime's own tasks: `inside` tells
+    /// the latter. Returns `None` if the runtime takes no more tasks from the caller.
+    pub(crate) fn admit(&self, inside: impl Fn() -> bool) -> Option<Admitted<'_>> {
+        if self.refuses(&inside) {
             return None;
         }
         self.node.add_child_from_outside();
         let admitted = Admitted(self);
         // MUTANT(root.admit.look): false
-        if self.is_closing() {
+        if self.refuses(inside) {
             return None;
         }
         Some(admitted)
     }
 
-    /// Takes no more tasks from foreign threads. The last task ends the root, or this call does.
-    pub(crate) fn close(&self) {
+    #[inline]
+    fn refuses(&self, inside: impl Fn() -> bool) -> bool {
+        self.shut.load(Ordering::Acquire) && (self.is_closing() || !inside())
+    }
+
+    /// Takes no more tasks from foreign threads, and cancels nothing. The last task ends the root,
+    /// or this call does. Called by the owner of the runtime, as is `close`.
+    pub(crate) fn shut(&self) {
+        if self.shut.load(Ordering::Relaxed) {
+            return;
+        }
         // MUTANT(root.close.flag): late
-        self.closing.store(true, Ordering::Release);
+        self.shut.store(true, Ordering::Release);
         if self.node.close_for_good() {
             self.end();
         }
+    }
+
+    /// Takes no more tasks at all, and cancels those that are there. The last one ends the root, or
+    /// this call does.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.shut();
     }
 
     /// Ends the root: no task is left, and none will come.

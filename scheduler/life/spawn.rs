@@ -246,7 +246,10 @@ impl Shared {
         lasting: Lasting<B, T>,
         terms: Terms,
     ) -> HandleRef<T> {
-        self.spawn_counted(child.into_parent(), body, lasting, terms)
+        let parent = child.into_parent();
+        let (run, handle) = self.new_counted(parent, body, lasting, terms, false).with_handle();
+        self.inject(run);
+        handle
     }
 
     /// Spawns a child of the root that starts on one worker and stays there, from any thread.
@@ -265,19 +268,40 @@ impl Shared {
         handle
     }
 
-    /// Spawns a child of a node of this runtime from any thread.
-    pub(crate) fn spawn_below<B: Body<T>, T>(
+    /// Spawns a child of a node on the caller's worker, if that is of this runtime and runs a task,
+    /// and otherwise from outside. (One function for both: in a debug build each call with the body
+    /// has a copy of it in the caller's frame.)
+    #[inline(always)]
+    pub(crate) fn spawn_from<B: Body<T>, T>(
         &self,
+        worker: Option<&Worker>,
         parent: LiveNode<'_>,
         body: B,
         lasting: Lasting<B, T>,
-        terms: Terms,
+        mut terms: Terms,
     ) -> HandleRef<T> {
-        parent.add_child_from_outside();
-        self.spawn_counted(parent, body, lasting, terms)
+        let id = match worker {
+            Some(worker) => {
+                worker.count_child(parent);
+                worker.ids.next()
+            }
+            None => {
+                parent.add_child_from_outside();
+                self.injected.fetch_add(1, Ordering::Relaxed);
+                fetch_ids(1)
+            }
+        };
+        fit::<B, T>(&mut terms.traits, self.config.stack_class);
+        let birth = birth(parent, id, terms, false);
+        let (run, handle) = Newborn::new(worker, body, lasting, birth).with_handle();
+        match worker {
+            Some(worker) => worker.queue_privately(run),
+            None => self.inject(run),
+        }
+        handle
     }
 
-    /// As [`spawn_below`](Shared::spawn_below), without a handle.
+    /// Spawns a child of a node of this runtime from any thread, without a handle.
     pub(crate) fn spawn_detached_below<B: Body<T>, T>(
         &self,
         parent: LiveNode<'_>,
@@ -287,19 +311,6 @@ impl Shared {
     ) {
         parent.add_child_from_outside();
         self.inject(self.new_counted(parent, body, lasting, terms, true).run);
-    }
-
-    /// Spawns a child that `parent` counts already.
-    fn spawn_counted<B: Body<T>, T>(
-        &self,
-        parent: LiveNode<'_>,
-        body: B,
-        lasting: Lasting<B, T>,
-        terms: Terms,
-    ) -> HandleRef<T> {
-        let (run, handle) = self.new_counted(parent, body, lasting, terms, false).with_handle();
-        self.inject(run);
-        handle
     }
 
     /// Makes a child that `parent` counts already, with a reference for its handle unless it is

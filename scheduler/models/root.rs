@@ -9,7 +9,7 @@ fn admit_and_close(outsiders: usize) {
     let root = Stage::new(Root::new(1));
     let outsiders = (0..outsiders).map(|_| {
         spawn(move || {
-            if let Some(child) = root.admit() {
+            if let Some(child) = root.admit(|| false) {
                 assert!(!root.has_ended(), "the root has ended before its child");
                 drop(child);
             }
@@ -19,10 +19,28 @@ fn admit_and_close(outsiders: usize) {
     root.close();
     outsiders.into_iter().for_each(|s| s.join().unwrap());
     assert!(root.has_ended(), "the root was not ended");
-    assert!(root.admit().is_none());
+    assert!(root.admit(|| false).is_none());
+}
+
+/// A task of the runtime spawns another child of the root, while the root is shut, and then closed.
+fn shut_under_a_task() {
+    let root = Stage::new(Root::new(1));
+    let task = root.admit(|| false).expect("the root is open");
+    let spawner = spawn(move || {
+        let child = root.admit(|| true);
+        assert!(!root.has_ended(), "the root has ended before its child");
+        drop(task);
+        drop(child);
+    });
+    root.shut();
+    root.close();
+    spawner.join().unwrap();
+    assert!(root.has_ended(), "the root was not ended");
 }
 
 models! {
+    fn loom_a_shut_root_ends_after_what_its_tasks_have_spawned() = explore(ALL, shut_under_a_task);
+
     fn loom_a_root_ends_after_the_tasks_it_has_admitted() = explore(ALL, || admit_and_close(1));
 
     fn loom_a_root_ends_after_the_tasks_of_two_threads() = explore(3, || admit_and_close(2));

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod endings;
 mod graceful;
 mod interrupt;
 mod runtime;
