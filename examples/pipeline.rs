@@ -9,7 +9,8 @@
 //! A line is a name and a number, `basel;12.5`; without a file, lines are made up. Ctrl-C stops the
 //! program in good order: no more lines are read, and the lines already read are written. A second
 //! Ctrl-C is a hard cancel: every stage ends where it is. Either can also be requested after a
-//! number of lines.
+//! number of lines. A third Ctrl-C kills the program, even if a stage is in a write(2) to a process
+//! that does not read.
 //!
 //! A stop and a cancel reach a task where it waits. They do not reach a read(2) of a terminal or a
 //! pipe, which may take for ever. So a separate thread reads the input, and is abandoned when the
@@ -17,7 +18,7 @@
 
 use cygnet::Runtime;
 use cygnet::ring::{self, Producer, Stage};
-use cygnet::shutdown::{Interrupt, Swansong};
+use cygnet::shutdown::{Interrupt, Swansong, on_signals};
 use cygnet::sync::{Receiver, WaitError, bounded};
 use std::collections::HashMap;
 use std::error::Error;
@@ -26,7 +27,6 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// A record of the ring. Its memory is reused.
 #[derive(Default)]
@@ -88,21 +88,23 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
 
     // How each task has ended. A cancelled task does not wait for others, but the scope does.
     let (mut came, mut ended, written) = (None, None, AtomicU64::new(0));
+    on_signals(&stop, Duration::MAX)?;
+    let guard = stop.guard();
     runtime.block_on(|| {
-        cygnet::scope(|s| {
-            let cancel = s.cancel_handle();
-            on_ctrl_c(stop.clone(), cancel.clone())?;
-            let came = &mut came;
+        // The second Ctrl-C cancels this scope.
+        stop.scope(|s| {
+            let (came, stop) = (&mut came, &stop);
             s.spawn(move || {
                 let lines = stop.interrupt(lines);
-                *came = Some(bring(lines, &mut producer, &stop, at, || cancel.cancel("asked for")));
+                *came = Some(bring(lines, &mut producer, stop, at));
             });
             s.spawn(move || parse(&mut parser));
             s.spawn(move || keep(&mut keeper));
             s.spawn(|| ended = Some(write(writer, io::stdout().lock(), &written)));
-            Ok::<(), io::Error>(())
-        })
-    })?;
+        });
+    });
+    // From here on Ctrl-C ends the process.
+    drop(guard);
     let (written, (read, waited, came)) = (written.into_inner(), came.unwrap_or((0, 0, Ok(()))));
     eprintln!("read {read} lines, wrote {written}; the reader waited for room {waited} times");
     // A task that was cancelled before it began has no result.
@@ -131,7 +133,6 @@ fn bring(
     producer: &mut Producer<Record>,
     stop: &Swansong,
     (stop_after, cancel_after): (Option<u64>, Option<u64>),
-    cancel: impl Fn(),
 ) -> (u64, u64, io::Result<()>) {
     let (mut read, mut waited) = (0, 0);
     loop {
@@ -139,7 +140,7 @@ fn bring(
             stop.shut_down();
         }
         if Some(read) == cancel_after {
-            cancel();
+            stop.shut_down_now();
         }
         let line = match lines.recv() {
             Ok(Some(Ok(line))) => line,
@@ -209,35 +210,6 @@ fn write(mut stage: Stage<Record>, output: impl Write, written: &AtomicU64) -> i
         output.flush()?;
     }
     Ok(())
-}
-
-/// Stops at the first Ctrl-C, cancels at the second.
-fn on_ctrl_c(stop: Swansong, cancel: cygnet::CancelHandle) -> io::Result<()> {
-    let signals = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let entered = signals.enter();
-    // One stream for both, so that no signal in between is missed.
-    let mut ctrl_c = signal(SignalKind::interrupt())?;
-    drop(entered);
-    std::thread::spawn(move || {
-        signals.block_on(async {
-            ctrl_c.recv().await;
-            stop.shut_down();
-            complain("stopping; the next Ctrl-C cancels");
-            ctrl_c.recv().await;
-            cancel.cancel("Ctrl-C");
-        });
-        // Unless everything has ended meanwhile: a stage may be in write(2) to a process that does
-        // not read.
-        std::thread::sleep(Duration::from_secs(1));
-        complain("cancelled, and a stage has not ended");
-        std::process::exit(1);
-    });
-    Ok(())
-}
-
-/// Prints a message to the terminal, if there is one.
-fn complain(what: &str) {
-    let _ = writeln!(io::stderr(), "pipeline: {what}");
 }
 
 /// Half a million lines of five towns.

@@ -15,16 +15,15 @@
 //! * a request that is not finished in time is cancelled, and named in the report with the place
 //!   where it was spawned.
 //!
-//! A second Ctrl-C or SIGTERM ends the process at once, even if requests are not finished.
+//! A second Ctrl-C or SIGTERM cancels requests that are not finished, a third one kills the server.
 
-use cygnet::shutdown::{Guard, Swansong};
+use cygnet::shutdown::{Guard, Swansong, on_signals};
 use cygnet::{Handle, JoinError, Runtime};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::timeout;
 
 const USAGE: &str =
@@ -97,25 +96,14 @@ fn say(what: &str) {
     let _ = writeln!(std::io::stdout(), "{what}");
 }
 
-/// The first signal stops the server in good order, the second one ends the process.
-async fn end_on(mut interrupt: Signal, mut terminate: Signal, swansong: Swansong) {
-    let mut told = async || {
-        tokio::select! { _ = interrupt.recv() => {} _ = terminate.recv() => {} }
-    };
-    told().await;
-    swansong.shut_down();
-    say(&format!("shutting down; {} guards are held", swansong.guard_count()));
-    // Once a signal has a listener, it has no default action any more: without this, further
-    // signals would do nothing.
-    told().await;
-    say(&format!("told again, and ended at once; {} guards were held", swansong.guard_count()));
-    std::process::exit(1);
-}
-
 async fn run(swansong: Swansong, compute: Handle) -> std::io::Result<()> {
-    let (interrupt, terminate) =
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    tokio::spawn(end_on(interrupt, terminate, swansong.clone()));
+    // How much time requests have is said at the end of `main`.
+    on_signals(&swansong, Duration::MAX)?;
+    let stopped = swansong.clone();
+    tokio::spawn(async move {
+        stopped.shutting_down().await;
+        say(&format!("shutting down; {} guards are held", stopped.guard_count()));
+    });
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     say(&format!("listening on {}", listener.local_addr()?));
     while let Some(accepted) = swansong.interrupt(listener.accept()).await {

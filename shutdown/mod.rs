@@ -53,6 +53,7 @@
 // | `guards`, `report` | counts and reports of the guards of a tree |
 // | `joined`, `work`, `runtime` | the nodes of scopes, tasks and runtimes |
 // | `within` | shutdowns with a time limit |
+// | `signals` | shutdowns by signals (feature `signals`) |
 // | `models` | loom models |
 
 mod completion;
@@ -68,6 +69,8 @@ mod node;
 mod node_ref;
 mod report;
 mod runtime;
+#[cfg(all(feature = "signals", not(loom)))]
+mod signals;
 mod slots;
 mod stop;
 mod waiting;
@@ -81,6 +84,8 @@ pub use guarded::Guarded;
 pub use interrupt::Interrupt;
 pub use joined::{TaskGuard, current};
 pub use report::{GuardReport, GuardReportEntry};
+#[cfg(all(feature = "signals", not(loom)))]
+pub use signals::on_signals;
 pub use within::ShutdownReport;
 
 pub(crate) use joined::{of_runtime, stop_runtime};

@@ -11,6 +11,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -120,17 +121,17 @@ fn pipeline_that_waits_for_input_stops_at_the_first_ctrl_c() {
 }
 
 #[test]
-fn pipeline_that_cannot_write_ends_at_the_second_ctrl_c() {
+fn pipeline_that_cannot_write_ends_at_the_third_ctrl_c() {
     within(|| {
         // The second Ctrl-C may come before the writer writes, and then there is nothing to write.
-        let mut attempts = std::iter::repeat_with(stop_and_cancel_one_that_cannot_write);
+        let mut attempts = std::iter::repeat_with(stop_and_kill_one_that_cannot_write);
         let stuck = attempts.by_ref().take(100).find(|stuck| *stuck != Some(false));
         assert!(stuck.is_some(), "it was never stuck");
     });
 }
 
 /// Returns whether the pipeline was stuck; `None` if it is not built.
-fn stop_and_cancel_one_that_cannot_write() -> Option<bool> {
+fn stop_and_kill_one_that_cannot_write() -> Option<bool> {
     let mut pipeline = example("pipeline")?;
     // The pipe is not read, and half a million lines are more than it takes.
     let (reader, writer) = std::io::pipe().unwrap();
@@ -141,21 +142,17 @@ fn stop_and_cancel_one_that_cannot_write() -> Option<bool> {
     // SAFETY: one structure, which lives across the call.
     assert_eq!(unsafe { libc::poll(&mut begun, 1, -1) }, 1);
     fill(&writer);
-    signal(&child, libc::SIGINT);
-    let mut said = BufReader::new(child.stderr.take().unwrap());
-    let first = line_of(&mut said);
-    signal(&child, libc::SIGINT);
-    let rest = rest_of(&mut said);
-    let ended = child.wait().unwrap();
+    // Two that come at the same time may be one for the process.
+    let mut ended = None;
+    eventually("it ends", || {
+        signal(&child, libc::SIGINT);
+        ended = child.try_wait().unwrap();
+        ended.is_some()
+    });
+    let said = rest_of(child.stderr.take().unwrap());
     drop(reader);
-    let stuck = rest.ends_with("pipeline: cancelled, and a stage has not ended\n");
-    if stuck {
-        assert_eq!(first, "pipeline: stopping; the next Ctrl-C cancels\n");
-        assert_eq!(ended.code(), Some(1));
-    } else {
-        let said = first + &rest;
-        assert!(said.contains("read ") && said.contains(" lines, wrote "), "{said}");
-    }
+    let stuck = ended.unwrap().signal() == Some(libc::SIGINT);
+    assert!(stuck || said.contains("read ") && said.contains(" lines, wrote "), "{said}");
     Some(stuck)
 }
 
@@ -291,7 +288,7 @@ fn server_refuses_requests_that_have_not_begun() {
 }
 
 #[test]
-fn server_ends_at_once_when_it_is_told_again() {
+fn server_cancels_what_is_left_when_it_is_told_again() {
     within_seconds(240, || {
         for by in [libc::SIGINT, libc::SIGTERM] {
             let Some((mut server, mut said, address)) = start("3600") else { return };
@@ -302,9 +299,11 @@ fn server_ends_at_once_when_it_is_told_again() {
             let line = line_of(&mut said);
             assert!(line.starts_with("shutting down; "), "{line}");
             signal(&server, by);
+            let answer = stuck.hear();
+            assert!(answer.contains("its time to finish is over"), "{answer}");
             assert_eq!(server.wait().unwrap().code(), Some(1));
             let rest = rest_of(&mut said);
-            assert!(rest.starts_with("told again, and ended at once; "), "{rest}");
+            assert!(rest.contains("scopes and tasks were cancelled"), "{rest}");
         }
     });
 }

@@ -7,3 +7,5 @@ mod backtrace;
 mod examples;
 mod overflow;
 mod seccomp;
+#[cfg(feature = "signals")]
+mod signals;
