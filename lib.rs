@@ -25,7 +25,8 @@
 //! docs/coming-from.md compares the calls below, and has them beside those of tokio, Go, rayon and
 //! Kotlin.
 //!
-//! * **Get workers:** [`Runtime`], [`Builder`], [`Handle`]; enter with [`Runtime::block_on`].
+//! * **Get workers:** [`Runtime`], [`Builder`], [`Handle`]; enter with [`Runtime::block_on`], or with
+//!   [`Handle::scope`], whose closure stays on the calling thread.
 //! * **Start tasks:** [`spawn()`], [`scope()`], [`spawn_now`], [`spawn_unscoped`], [`spawn_local`];
 //!   [`task()`] for a name, a stack size, a guard, or in another place.
 //! * **Compute on all workers:** [`join()`]; parallel loops: [`par`].
@@ -57,9 +58,12 @@
 //! * **Stop gracefully, and finish work in progress:** [`shutdown`], with
 //!   [`Swansong`](shutdown::Swansong), [`Guard`](shutdown::Guard),
 //!   [`Interrupt`](shutdown::Interrupt); with features, also around streams, readers and writers.
-//! * **End in good order, within a time:** [`Runtime::shutdown`],
-//!   [`Swansong::shut_down_within`](shutdown::Swansong::shut_down_within); [`TaskBuilder::guard`].
-//! * **Observe:** [`Metrics`], [`current_id`], [`current_worker`].
+//! * **End in good order, within a time:** [`Runtime::shutdown`], [`Runtime::shutdown_async`],
+//!   [`Swansong::shut_down_within`](shutdown::Swansong::shut_down_within); [`TaskBuilder::guard`];
+//!   by signals (feature `signals`): `shutdown::on_signals`. Without a wait:
+//!   [`Runtime::end_when_idle`].
+//! * **Observe:** [`Metrics`], [`current_id`], [`current_worker`]; spans of tracing, task by task
+//!   (feature `tracing`).
 //! * **Find rare bugs under a seeded scheduler** (feature `sim`): `sim::check`.
 //!
 //! # The thread rule
@@ -82,7 +86,7 @@
 //! * inside the initialiser of a `thread_local!`, which another task would begin a second time;
 //! * inside a callback of an interface that keeps per-thread state for the callback's extent and
 //!   relies on extents being nested: scoped thread-locals, an interpreter's lock guard, the `enter`
-//!   guard of another runtime;
+//!   guard of another runtime, a subscriber of tracing for one thread (`with_default`);
 //! * inside a panic hook.
 //!
 //! Other safe stackful crates share these three limits; no signature can express them.
@@ -92,7 +96,10 @@
 //! that run after a task's end. Wakers and hooks are not called on behalf of a task: to spawn, they
 //! need a [`Handle`].
 //!
-//! Two milder relatives of the rule do not concern soundness. If a `RefCell` in a thread-local is
+//! Three milder relatives of the rule do not concern soundness. An entered span of tracing is state
+//! of the thread: over a wait it leaks into the tasks that run meanwhile, unless the feature
+//! `tracing` is on. With the feature, the spans of a task are left when it waits and entered again
+//! when it goes on, and a task begins in the span where it was spawned. If a `RefCell` in a thread-local is
 //! borrowed across a suspension, the next task finds it borrowed. If a std `Mutex` is locked across
 //! one, it can block the very worker that would have to unlock it. docs/soundness.md lists every
 //! hazard that we know, what is done about it, and the test; tests/hazards.rs shows the first two.

@@ -40,6 +40,7 @@ use crate::runtime::promise::external_child;
 use crate::runtime::{ScopeLease, Task, current_id, here, is_cancelled};
 use crate::scheduler::cancel::hook::Body;
 use crate::scheduler::life::external::{OnCancel, Outside, hang};
+use crate::scheduler::spans::{Carried, carried};
 use crate::scheduler::worker::Worker;
 use crate::task::cause::Cause;
 use crate::task::outcome::{Failure, Outcome, drop_quietly};
@@ -63,6 +64,8 @@ pub(super) struct Resting<S> {
     at: &'static Location<'static>,
     /// The task-local bindings of the task that has spawned the actor.
     locals: Nesting,
+    /// The span in which the actor was spawned.
+    span: Option<Carried>,
 }
 
 /// A [`Resting`], for code that does not know that the state may be sent to another worker.
@@ -84,16 +87,17 @@ impl<S: Send + 'static> Rests<S> for Resting<S> {
         if stopped {
             return self.end();
         }
-        let (lease, at, locals) = (self.lease.clone(), self.at, self.locals.clone());
+        let (lease, at) = (self.lease.clone(), self.at);
+        let (locals, span) = (self.locals.clone(), self.span.clone());
         let step = Step::new(mailbox, self);
-        lease.spawn_step(at, locals, move || step.run());
+        lease.spawn_step(at, locals, span, move || step.run());
     }
 
     fn end(self: Box<Self>) {
-        let Resting { state, outside, lease: _lease, locals, .. } = *self;
+        let Resting { state, outside, lease: _lease, locals, span, .. } = *self;
         // First: on a plain thread, the actor's task and its parent may end as soon as the task is
         // settled and the lease is gone. The destructor of a value may panic.
-        drop_quietly(locals);
+        drop_quietly((locals, span));
         settle(&outside, Ok(state));
     }
 }
@@ -125,6 +129,7 @@ pub(super) fn start<S: Send + 'static>(mailbox: &Arc<Mailbox<S>>, state: S) -> T
         outside,
         at: Location::caller(),
         locals: local::inherit(&spawner),
+        span: carried(),
     });
     Step::new(mailbox, resting).rest();
     hang(task.record(), Box::new(Stop(Arc::clone(mailbox)))).keep();

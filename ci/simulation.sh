@@ -40,6 +40,7 @@ declare -A real=(
     [processes]='processes of their own, other programs, and real stacks'
     [programs]='programs as users write them, with real time limits'
     [sim]='simulates by itself'
+    [tracing]='a foreign subscriber, which keeps spans by threads'
     [tokio]='a foreign executor with threads of its own'
     [warm_stacks]='the memory of stacks'
 )

@@ -199,7 +199,7 @@ impl<T: Send + 'static, E: Send + 'static> TaskGroup<T, E> {
         counted: bool,
     ) -> TaskGroup<T, E> {
         // Without bindings of task-locals, which handles do not keep.
-        let terms = terms_with(Location::caller(), Traits::default(), None, None);
+        let terms = terms_with(Location::caller(), Traits::default(), None, None, None);
         let (handle, outside) = shared.spawn_external(parent, terms, on_cancel, counted);
         TaskGroup::with(Some(Task::new(handle)), Hold::new(outside, on_cancel))
     }

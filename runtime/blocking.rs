@@ -7,6 +7,7 @@ use crate::runtime::task::Task;
 use crate::scheduler::blocking::Job;
 use crate::scheduler::cancel::link;
 use crate::scheduler::life::spawn::Lasting;
+use crate::scheduler::spans::carrying;
 use crate::scheduler::wait::end::await_end_anywhere;
 use crate::scheduler::wait::no_suspend::assert_may_suspend;
 use crate::scheduler::worker::Worker;
@@ -128,6 +129,7 @@ where
         link(node);
     }
     let mut slot = None;
+    let f = carrying(f);
     let job = Job::new(node.pointer(), || slot = Some(f()));
     // SAFETY: this frame keeps the job in place until it is done or taken back.
     if let Some(ticket) = unsafe { pool.submit(&job) } {

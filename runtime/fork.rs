@@ -2,6 +2,7 @@
 
 use crate::runtime::scope::{Wait, scope_with};
 use crate::scheduler::life::fork;
+use crate::scheduler::spans::carrying;
 
 /// Calls two closures, possibly in parallel, and returns both results.
 ///
@@ -60,7 +61,7 @@ where
     B: FnOnce() -> RB + Send,
     RB: Send,
 {
-    fork::join(a, b)
+    fork::join(a, carrying(b))
 }
 
 /// Calls two closures like [`join`], and sets what may run on this worker while the task waits.

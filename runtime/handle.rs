@@ -2,7 +2,7 @@
 
 use crate::runtime::errors::{Cancelled, JoinError, SpawnError};
 use crate::runtime::metrics::Metrics;
-use crate::runtime::spawn::{terms, terms_with};
+use crate::runtime::spawn::{terms, terms_outside};
 use crate::runtime::task::Task;
 use crate::runtime::task_builder::{Guarding, Seal, TaskBuilder, TaskPlace, task};
 use crate::scheduler::life::complete::ParentLives;
@@ -142,7 +142,7 @@ impl Handle {
             workers - 1
         );
         let Some(child) = self.shared.admit() else { return Err(SpawnError(f)) };
-        let terms = terms_with(Location::caller(), Traits::default(), None, None);
+        let terms = terms_outside(Location::caller());
         Ok(Task::new(self.shared.spawn_root_on(worker, child, f, Lasting::new(), terms)))
     }
 
@@ -197,7 +197,7 @@ impl Handle {
             .into_iter()
             .enumerate()
             .map(|(worker, child)| {
-                let (f, terms) = (&f, terms_with(at, Traits::default(), None, None));
+                let (f, terms) = (&f, terms_outside(at));
                 // SAFETY: the structured waits below outlast the tasks, as nothing unwinds before.
                 let lasting = unsafe { Lasting::promised() };
                 self.shared.spawn_root_on(worker, child, move || f(worker), lasting, terms)
@@ -270,7 +270,7 @@ impl Handle {
                 let Some(child) = self.shared.admit() else {
                     return Err(JoinError::NotStarted(Cancelled::by_the_end()));
                 };
-                let terms = terms_with(at, Traits::default(), None, None);
+                let terms = terms_outside(at);
                 // SAFETY: the structured wait below outlasts the task.
                 self.shared.spawn_root(child, f, unsafe { Lasting::promised() }, terms)
             }

@@ -10,6 +10,7 @@ use crate::scheduler::life::complete::ParentLives;
 use crate::scheduler::life::external::{OnCancel, Outside};
 use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::life::spawn::{Lasting, Terms};
+use crate::scheduler::spans::Carried;
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::shared::Shared;
 use crate::task::cause::{Cause, Reason};
@@ -93,22 +94,23 @@ impl ScopeLease {
     /// Makes a lease on a node of a runtime, which the caller holds open.
     #[track_caller]
     pub(crate) fn new(shared: &Shared, node: LiveNode<'_>) -> ScopeLease {
-        // Without bindings of task-locals, which handles do not keep.
-        let terms = terms_with(Location::caller(), Traits::default(), None, None);
+        // Without bindings of task-locals and without a span, which handles do not keep.
+        let terms = terms_with(Location::caller(), Traits::default(), None, None, None);
         let (handle, child) = shared.spawn_external(node, terms, OnCancel::Wait, false);
         handle.let_go(ParentLives::UNKNOWN);
         ScopeLease { child: Arc::new(child) }
     }
 
-    /// Spawns a step of an actor: a detached task with the task-local bindings of the actor's task,
-    /// whichever thread calls.
+    /// Spawns a step of an actor: a detached task with the task-local bindings and the span of the
+    /// actor's task, whichever thread calls.
     pub(crate) fn spawn_step(
         &self,
         at: &'static Location<'static>,
         locals: Nesting,
+        span: Option<Carried>,
         f: impl FnOnce() + Send + 'static,
     ) {
-        let terms = terms_with(at, Traits::default(), None, locals);
+        let terms = terms_with(at, Traits::default(), None, locals, span);
         spawn_detached(self.child.shared(), self.child.parent(), f, Lasting::new(), terms);
     }
 

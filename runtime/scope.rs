@@ -10,10 +10,12 @@ use crate::runtime::scoped_task::ScopedTask;
 use crate::runtime::spawn::terms_with;
 use crate::runtime::task_builder::{Guarding, Seal, TaskBuilder, TaskPlace};
 use crate::scheduler::cancel::cancel_node;
+use crate::scheduler::life::complete::ParentLives;
 use crate::scheduler::life::external::OnCancel;
 use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::life::spawn::Lasting;
+use crate::scheduler::spans::carried;
 use crate::scheduler::wait::no_suspend::{assert_may_wait, refuse_between_tasks};
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::shared::Shared;
@@ -22,6 +24,7 @@ use crate::task::outcome::drop_payload;
 use crate::task::record::Traits;
 use crate::task::reference::TaskRef;
 use crate::task::words::tree::Node;
+use crate::task::words::wait::WaitKind;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, RefUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -269,12 +272,17 @@ impl Handle {
             refuse_between_tasks();
         }
         let (Some(open), Some(child)) = (shared.admit(), shared.admit()) else { ended("scope") };
-        let terms = terms_with(Location::caller(), Traits::default(), None, None);
+        let terms = terms_with(Location::caller(), Traits::default(), None, None, None);
         let root = child.into_parent();
         let (handle, owner) = shared.spawn_external(root, terms, OnCancel::Wait, true);
         let scope = Scope::new(owner.frame_of_scope());
         let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-        owner.end_after(&scope.frame, handle);
+        if owner.close_scope(&scope.frame) {
+            handle.let_go(ParentLives::UNKNOWN);
+        } else {
+            let joined = handle.join(WaitKind::Structured, ParentLives::UNKNOWN);
+            debug_assert!(joined.is_ok(), "the owner of a scope ends with a value");
+        }
         // The frame of the scope uses the owner's record, and lies below the root.
         let _until_then = (&owner, &open);
         end(&scope.frame, result)
@@ -324,7 +332,7 @@ impl<'scope> Scope<'scope, '_> {
         // that calls this, or waits for a thread that does, is counted in it.
         let here = self.task_here();
         let locals = here.and_then(|(_, parent)| local::inherit(&parent));
-        let terms = terms_with(Location::caller(), Traits::default(), None, locals);
+        let terms = terms_with(Location::caller(), Traits::default(), None, locals, carried());
         let worker = here.map(|(worker, _)| worker);
         ScopedTask::new(self.shared().spawn_from(worker, self.node(), f, lasting, terms))
     }

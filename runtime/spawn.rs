@@ -5,6 +5,7 @@ use crate::runtime::errors::{Cancelled, JoinError};
 use crate::runtime::task::{Task, TaskId};
 use crate::runtime::{here, local};
 use crate::scheduler::life::spawn::{Lasting, Terms};
+use crate::scheduler::spans::{Carried, carried, carry};
 use crate::scheduler::wait::no_suspend::assert_may_suspend;
 use crate::shim::time::Duration;
 use crate::task::cause::Reason;
@@ -14,7 +15,8 @@ use crate::task::reference::TaskRef;
 use std::marker::PhantomData;
 use std::panic::Location;
 
-/// The terms of a spawn from inside a task: a child inherits its parent's task-locals.
+/// The terms of a spawn from inside a task: a child inherits its parent's task-locals, and begins in
+/// the present span.
 #[inline]
 pub(crate) fn terms(
     parent: TaskRef<'_>,
@@ -22,26 +24,40 @@ pub(crate) fn terms(
     traits: Traits,
     name: Option<Box<str>>,
 ) -> Terms {
-    terms_with(at, traits, name, local::inherit(&parent))
+    terms_with(at, traits, name, local::inherit(&parent), carried())
 }
 
-/// The terms of a spawn with these task-locals. A spawn from outside a task has none.
+/// The terms of a spawn from outside a task, without anything that it inherits but the span.
+pub(crate) fn terms_outside(at: &'static Location<'static>) -> Terms {
+    terms_with(at, Traits::default(), None, None, carried())
+}
+
+/// The terms of a spawn with these task-locals and in this span.
 #[inline(always)]
 pub(crate) fn terms_with(
     at: &'static Location<'static>,
     traits: Traits,
     name: Option<Box<str>>,
     locals: local::Nesting,
+    span: Option<Carried>,
 ) -> Terms {
-    let cold = if name.is_some() || locals.is_some() { boxed(name, locals) } else { None };
+    let has_cold = name.is_some() || locals.is_some() || span.is_some();
+    let cold = if has_cold { boxed(name, locals, span) } else { None };
     Terms { spawned_at: at, traits, cold }
 }
 
 #[cold]
 #[inline(never)]
-fn boxed(name: Option<Box<str>>, locals: local::Nesting) -> Option<Box<ColdData>> {
-    Some(Box::new(ColdData::with(name, locals)))
+fn boxed(
+    name: Option<Box<str>>,
+    locals: local::Nesting,
+    span: Option<Carried>,
+) -> Option<Box<ColdData>> {
+    let mut cold = Box::new(ColdData::with(name, locals));
+    carry(&mut cold, span);
+    Some(cold)
 }
+
 /// Spawns a child of the calling task (or of the scope that is open in it).
 ///
 /// The child may be started by any worker; once started it stays there until its end, so its code

@@ -7,6 +7,7 @@ use crate::runtime::task::Task;
 use crate::runtime::{here, local};
 use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::life::spawn::{Lasting, Terms, fit};
+use crate::scheduler::spans::carried;
 use crate::scheduler::wait::no_suspend::assert_may_suspend;
 use crate::scheduler::worker::Worker;
 use crate::task::record::Traits;
@@ -351,7 +352,7 @@ impl<G: Guarding> TaskBuilder<G> {
     #[track_caller]
     pub(crate) fn into_terms(self, task: Option<TaskRef<'_>>) -> (Terms, G) {
         let locals = task.and_then(|task| local::inherit(&task));
-        (terms_with(Location::caller(), self.traits, self.name, locals), self.guard)
+        (terms_with(Location::caller(), self.traits, self.name, locals, carried()), self.guard)
     }
 
     /// Spawns the task below `parent`, from the running task.

@@ -13,6 +13,7 @@
 //! | `wait` | how a task waits |
 //! | `cancel` | how a task is cancelled, and notices |
 //! | `stacks` | stack exhaustion |
+//! | `spans` | spans of the crate tracing, task by task |
 //! | `timers` | each worker's wheel, deadlines, and the timekeeper for busy workers |
 //! | `blocking` | threads for calls that block |
 //! | `simulation` | the scheduler on one thread, driven by a seed |
@@ -30,6 +31,7 @@ pub(crate) mod queue;
 pub(crate) mod run_loop;
 #[cfg(all(feature = "sim", not(loom)))]
 pub(crate) mod simulation;
+pub(crate) mod spans;
 pub(crate) mod stacks;
 pub(crate) mod steal;
 pub(crate) mod timers;

@@ -25,6 +25,9 @@ pub(crate) struct ColdData {
     pub(crate) name: Option<Box<str>>,
     /// Used only by the thread that runs the task.
     pub(crate) locals: UnsafeCell<Locals>,
+    /// The span in which the task was spawned, until it begins. Used as `locals` is.
+    #[cfg(feature = "tracing")]
+    pub(crate) span: UnsafeCell<Option<tracing::Span>>,
     /// The id of the task of another runtime that has a child which ends with this task.
     pub(crate) sent_by: Option<NonZero<u64>>,
     /// Why the node is cancelled. Written once: by a canceller that gives a reason; by a walk, if
@@ -50,6 +53,8 @@ impl ColdData {
             children: Children::new(),
             name,
             locals: UnsafeCell::new(locals),
+            #[cfg(feature = "tracing")]
+            span: UnsafeCell::new(None),
             sent_by: None,
             cause: OnceLock::new(),
             attached: Attachment::none(),
@@ -76,6 +81,9 @@ impl ColdData {
         };
         // SAFETY: the cold data are alive, and handles do not use the bindings.
         let own = (name, unsafe { (*cold.as_ref().locals.get()).take() });
+        // SAFETY: as above.
+        #[cfg(feature = "tracing")]
+        let own = (own, unsafe { (*cold.as_ref().span.get()).take() });
         // SAFETY: the cold data are alive, and handles do not use the attachment.
         let attached = unsafe { cold.as_ref().attached.end() };
         // SAFETY: the node has ended, and the pointer is that to the whole allocation.

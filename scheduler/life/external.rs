@@ -25,7 +25,6 @@
 use crate::scheduler::cancel::hook::{Body, Hung, hang_on};
 use crate::scheduler::cancel::link;
 use crate::scheduler::cancel::reason::cause_of;
-use crate::scheduler::life::complete::ParentLives;
 use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::life::spawn::{Lasting, Newborn, Terms, birth, fit};
@@ -41,7 +40,6 @@ use crate::task::outcome::{Failure, Outcome};
 use crate::task::record::{Origin, Phase, Record, Traits};
 use crate::task::reference::{Ready, RunRef, TaskRef, WaiterRef};
 use crate::task::words::tree::NOBODY;
-use crate::task::words::wait::WaitKind;
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::Mutex;
@@ -134,21 +132,19 @@ impl<T> Outside<T> {
 }
 
 impl Outside<()> {
-    /// Ends the task, which `handle` belongs to, after the children of its scope.
+    /// Closes a scope of the task. Returns whether the task has been settled, as no child is left.
+    /// If not, the last child ends the task, on the worker where it has ended itself.
     ///
     /// Opened by a thread that is not a worker, the scope belongs to this task, which never starts.
-    /// The thread has left the closure, and waits here. The last child ends the task, on the worker
-    /// where it has ended itself: the thread does not wait for a worker that is free.
-    #[track_caller]
-    pub(crate) fn end_after(&self, frame: &ScopeFrame, handle: HandleRef<()>) {
-        if frame.node.close() {
-            handle.let_go(ParentLives::UNKNOWN);
-            let settled = self.settle(Ok(()));
-            debug_assert!(settled.is_ok(), "a scope without children has ended its owner");
-            return;
+    /// The thread has left the closure, and joins the task: it does not wait for a worker that is
+    /// free.
+    pub(crate) fn close_scope(&self, frame: &ScopeFrame) -> bool {
+        if !frame.node.close() {
+            return false;
         }
-        let joined = handle.join(WaitKind::Structured, ParentLives::UNKNOWN);
-        debug_assert!(joined.is_ok(), "the owner of a scope ends with a value");
+        let settled = self.settle(Ok(()));
+        debug_assert!(settled.is_ok(), "a scope without children has ended its owner");
+        true
     }
 }
 
@@ -176,8 +172,8 @@ pub(crate) fn is_outside(task: &Record) -> bool {
 #[cold]
 pub(crate) fn take_owner(owner: WaiterRef) -> Option<RunRef> {
     let task = owner.task().take_from_outside()?;
-    // SAFETY: just taken out of its wait. `Outside::end_after` alone waits for children of a scope
-    // in the name of an unstarted task, and its record was made for `()`.
+    // SAFETY: just taken out of its wait. `Outside::close_scope` alone leaves the end of an
+    // unstarted task to the children of a scope, and its record was made for `()`.
     unsafe { settle(task.task().pointer(), Ok(())) };
     // Not Ready, which says that a joiner may claim the task.
     task.set_phase(Phase::Running);

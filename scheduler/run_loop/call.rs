@@ -4,6 +4,7 @@ use crate::scheduler::cancel::reason::cause_of;
 use crate::scheduler::cancel::{inherit_unstarted, is_cancelled_at_start};
 use crate::scheduler::life::complete::{Orphan, StillCounted, complete};
 use crate::scheduler::life::live_node::LiveNode;
+use crate::scheduler::spans::in_own_span;
 use crate::scheduler::worker::Worker;
 use crate::task::cause::Cause;
 use crate::task::cold::ColdData;
@@ -67,7 +68,7 @@ fn execute(task: &RunRef, cancelled: bool) {
         unsafe { task.abandon(Failure::NotStarted(cause)) };
     } else {
         // SAFETY: claimed by the caller, which calls this once.
-        unsafe { task.run() };
+        in_own_span(task.cold(), || unsafe { task.run() });
     }
 }
 

@@ -1,6 +1,7 @@
 //! The switch from one fiber of a worker to another, and the first and last function on each.
 
 use crate::retire::stack::Stack;
+use crate::scheduler::spans;
 use crate::scheduler::worker::fiber::{FiberOf, NextOf};
 use crate::scheduler::worker::{Fiber, Worker};
 use crate::shim::abort_with;
@@ -60,10 +61,12 @@ impl Worker {
     pub(crate) fn switch(&self, next: NextFiber) {
         let me = self.fiber();
         if !next.is(me) {
+            let spans = spans::leave();
             self.fibers.running.set(next.pointer());
             // SAFETY: `me` runs; `next` is suspended, new, or the main fiber, in this worker's hand
             // alone, and lives until it has run to its end.
             unsafe { me.context.switch(&next.context) };
+            spans.enter_again();
         }
     }
 

@@ -104,6 +104,41 @@ fn calls_outside_a_runtime_say_where_to_make_them() {
 }
 
 #[test]
+fn a_scope_on_another_runtime_is_refused_before_its_closure_where_its_end_cannot_wait() {
+    with(&[1, 2], |rt| {
+        let other = runtime(1);
+        let (handle, called) = (other.handle(), Count::new());
+        rt.block_on(|| {
+            let refused = || no_suspend(|| handle.scope(|_| called.up()));
+            panics_with("would be suspended inside no_suspend", refused);
+            // A destructor of a value that nobody takes runs between tasks.
+            let inner = handle.clone();
+            let (tell, told) = bounded(1);
+            drop_a_result_between_tasks(move || {
+                OnDrop(move || {
+                    let said = panic_of(|| inner.scope(|_| called.up()));
+                    tell.try_send(said).unwrap();
+                })
+            });
+            let said = told.recv().unwrap();
+            assert!(said.contains("outside of its tasks"), "{said}");
+            // In a cancelled task it works.
+            scope(|s| {
+                s.cancel("test");
+                handle.scope(|s| drop(s.spawn(move || called.up())));
+            });
+        });
+        assert_eq!(called.get(), 1);
+        let unwinds = rt.try_block_on(|| {
+            let _late = OnDrop(|| handle.scope(|s| drop(s.spawn(move || called.up()))));
+            panic!("planted");
+        });
+        assert!(unwinds.is_err());
+        assert_eq!(called.get(), 2);
+    });
+}
+
+#[test]
 fn questions_outside_a_runtime_have_answers() {
     assert!(Handle::try_current().is_none());
     assert!(cygnet::current_id().is_none());
