@@ -2,6 +2,7 @@
 
 use crate::runtime::builder::Runtime;
 use crate::runtime::metrics::Metrics;
+use crate::runtime::thread_scope::is_open_here;
 use crate::scheduler::worker::shared::Shared;
 use crate::shim::time::{Duration, patience};
 use crate::shim::unmodelled::thread::Builder as ThreadBuilder;
@@ -23,7 +24,8 @@ impl Drop for Runtime {
 
 impl Runtime {
     /// Ends the runtime as soon as it is idle, without a wait: when its last task has ended. Nothing
-    /// is cancelled. For an owner that goes while the work that it has started goes on.
+    /// is cancelled. For an owner that goes while the work that it has started goes on. (It ends
+    /// with the process, when `main` returns.)
     ///
     /// From this call on only the runtime's own tasks, and their blocking calls, spawn by a
     /// [`Handle`](crate::Handle); others get an error. The runtime's
@@ -50,7 +52,7 @@ impl Runtime {
     pub fn end_when_idle(self) {
         self.shared.root.shut();
         self.elsewhere(|runtime| {
-            if !runtime.shared.runs_caller() {
+            if !runtime.shared.runs_caller() && !is_open_here(&runtime.shared) {
                 runtime.shared.root.wait(None);
             }
         });
@@ -79,13 +81,15 @@ impl Runtime {
     }
 
     /// Returns whether the caller is outside the runtime. A task that ended its own runtime would
-    /// wait for itself, so for such a caller this panics (while unwinding: prints the message) and
-    /// leaks the runtime.
+    /// wait for itself, as would a scope, so for such a caller this panics (while unwinding: prints
+    /// the message) and leaks the runtime.
     pub(crate) fn may_end(&mut self) -> bool {
-        if self.shared.worker_here().is_none() && !self.shared.blocking.runs_job_here() {
+        let shared = &*self.shared;
+        let in_task = shared.worker_here().is_some() || shared.blocking.runs_job_here();
+        if !in_task && !is_open_here(shared) {
             return true;
         }
-        let sentence = "cygnet: a runtime was dropped by one of its own tasks, which would wait for \
+        let sentence = "cygnet: a runtime was dropped by one of its own tasks or scopes, which would wait for \
                         itself for ever; drop it outside, or keep a Handle there instead";
         self.leak();
         if crate::shim::panicking() {

@@ -5,7 +5,7 @@
 //! | `builder`, `handle`, `drop` | runtimes: built, referred to, ended |
 //! | `spawn`, `task_builder` | starting a task |
 //! | `task`, `scoped_task`, `claim` | the handles of tasks, and their claim to the outcome |
-//! | `scope`, `try_scope`, `lease` | the nodes that tasks belong to |
+//! | `scope`, `thread_scope`, `try_scope`, `lease` | the nodes that tasks belong to |
 //! | `promise`, `remote_child` | children without a closure, or elsewhere |
 //! | `fork`, `combinators` | two closures in parallel; several tasks at once |
 //! | `cancel`, `cancelled`, `hook` | cancelling, and being told of it |
@@ -42,6 +42,7 @@ mod scoped_task;
 pub(crate) mod spawn;
 mod task;
 pub(crate) mod task_builder;
+mod thread_scope;
 mod time;
 mod time_async;
 mod try_scope;

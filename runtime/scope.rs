@@ -2,7 +2,6 @@
 
 use crate::retire::nesting::Pin;
 use crate::runtime::cancel::CancelHandle;
-use crate::runtime::handle::{Handle, ended};
 use crate::runtime::here;
 use crate::runtime::lease::{ScopeLease, spawn_from_anywhere};
 use crate::runtime::local;
@@ -10,13 +9,10 @@ use crate::runtime::scoped_task::ScopedTask;
 use crate::runtime::spawn::terms_with;
 use crate::runtime::task_builder::{Guarding, Seal, TaskBuilder, TaskPlace};
 use crate::scheduler::cancel::cancel_node;
-use crate::scheduler::life::complete::ParentLives;
-use crate::scheduler::life::external::OnCancel;
 use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::life::scope_frame::ScopeFrame;
 use crate::scheduler::life::spawn::Lasting;
 use crate::scheduler::spans::carried;
-use crate::scheduler::wait::no_suspend::{assert_may_wait, refuse_between_tasks};
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::shared::Shared;
 use crate::task::cause::{Cause, Reason};
@@ -24,7 +20,6 @@ use crate::task::outcome::drop_payload;
 use crate::task::record::Traits;
 use crate::task::reference::TaskRef;
 use crate::task::words::tree::Node;
-use crate::task::words::wait::WaitKind;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, RefUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -217,7 +212,7 @@ pub(crate) fn leave<R>(
 }
 
 /// Ends a scope, as [`leave`] does, in which no task runs any more.
-fn end<R>(frame: &ScopeFrame, result: std::thread::Result<R>) -> R {
+pub(super) fn end<R>(frame: &ScopeFrame, result: std::thread::Result<R>) -> R {
     frame.end();
     match (result, frame.take_panic()) {
         (Ok(value), None) => value,
@@ -229,63 +224,6 @@ fn end<R>(frame: &ScopeFrame, result: std::thread::Result<R>) -> R {
             second.into_iter().for_each(drop_payload);
             resume_unwind(payload)
         }
-    }
-}
-
-impl Handle {
-    /// Opens a [`scope`] of the runtime, and runs `f` on the calling thread: for a program whose
-    /// threads are its own, and that lets tasks borrow from them. `f` begins at once, even if all
-    /// workers are busy. Called by a task of the runtime, this is [`scope`].
-    ///
-    /// `f` is not a task: to spawn, it uses the [`Scope`]. (In a task of another runtime,
-    /// [`spawn`](crate::spawn()) spawns a child of that task.) Cancelling the scope does not cut its
-    /// waits short. The tasks inherit no task-locals.
-    ///
-    /// Blocks the calling thread at its end, or suspends the calling task, as a structured wait, if
-    /// tasks are left. Costs an allocation and a handful of locked instructions. A spawn in `f` costs
-    /// as much as [`Handle::spawn`].
-    ///
-    /// ```
-    /// let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
-    /// let mut halves = [vec![3, 1], vec![4, 2]];
-    /// rt.handle().scope(|s| {
-    ///     for half in &mut halves {
-    ///         s.spawn(|| half.sort_unstable());
-    ///     }
-    /// });
-    /// assert_eq!(halves, [[1, 3], [2, 4]]);
-    /// ```
-    ///
-    /// # Panics
-    /// As [`scope`]. If the runtime has ended or is ending. If called by a task inside
-    /// [`no_suspend`](crate::no_suspend), or on a worker's thread between tasks.
-    #[track_caller]
-    pub fn scope<'env, F, R>(&self, f: F) -> R
-    where
-        F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
-    {
-        let shared = self.shared();
-        if shared.worker_here().is_some_and(|worker| worker.task().is_some()) {
-            return scope(f);
-        }
-        if assert_may_wait().is_err() {
-            refuse_between_tasks();
-        }
-        let (Some(open), Some(child)) = (shared.admit(), shared.admit()) else { ended("scope") };
-        let terms = terms_with(Location::caller(), Traits::default(), None, None, None);
-        let root = child.into_parent();
-        let (handle, owner) = shared.spawn_external(root, terms, OnCancel::Wait, true);
-        let scope = Scope::new(owner.frame_of_scope());
-        let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-        if owner.close_scope(&scope.frame) {
-            handle.let_go(ParentLives::UNKNOWN);
-        } else {
-            let joined = handle.join(WaitKind::Structured, ParentLives::UNKNOWN);
-            debug_assert!(joined.is_ok(), "the owner of a scope ends with a value");
-        }
-        // The frame of the scope uses the owner's record, and lies below the root.
-        let _until_then = (&owner, &open);
-        end(&scope.frame, result)
     }
 }
 

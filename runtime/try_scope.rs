@@ -137,12 +137,12 @@ where
 impl<'scope, E: Send> TryScope<'scope, '_, E> {
     /// Spawns a task whose failure ends the scope. It may borrow what outlives the scope.
     ///
-    /// May be called by the scope's task and by tasks in the scope. The handle may be dropped: the
-    /// scope owns the task. Costs little more than [`Scope::spawn`]. Does not suspend. See
-    /// [`try_scope`] for an example.
+    /// May be called wherever [`Scope::spawn`] may. The handle may be dropped: the scope owns the
+    /// task. Costs little more than `Scope::spawn`. Does not suspend. See [`try_scope`] for an
+    /// example.
     ///
     /// # Panics
-    /// Outside a task.
+    /// As `Scope::spawn` does.
     #[track_caller]
     pub fn spawn_try<F, T>(&'scope self, f: F) -> TryTask<'scope, T>
     where

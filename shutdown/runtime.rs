@@ -105,6 +105,7 @@ impl Runtime {
     ) -> impl Future<Output = ShutdownReport> + Send + use<> {
         let place = Location::caller();
         let (tell, mut told) = oneshot();
+        drop(self.swansong().shut_down());
         self.elsewhere(move |runtime| {
             // An error: the future was dropped.
             let _ = tell.send(runtime.shut_down_and_end(grace, None, place));

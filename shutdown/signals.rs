@@ -1,18 +1,19 @@
 //! Stops by signals: Ctrl-C, and what a service manager sends.
 //!
-//! The handlers of signal-hook note the number of a signal and write a byte into a pipe. One thread
-//! reads the bytes, and waits no longer than until the next grace is over. So all that a signal
-//! leads to happens on that thread.
+//! The handler counts the signals, lets the third one end the process, and writes a byte into a
+//! pipe. One thread reads the bytes, and waits no longer than until the next grace is over. So all
+//! else that a signal leads to happens on that thread. It does what the count demands: a byte says
+//! only that there is something to look at.
 
 use super::Swansong;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::{flag, low_level};
-use std::io::{self, ErrorKind, Read};
+use signal_hook::low_level;
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use std::{slice, thread};
+use std::{process, ptr, thread};
 
 /// Shuts `swansong` down when the process is told to end, by SIGINT (Ctrl-C) or SIGTERM (which
 /// service managers send).
@@ -20,12 +21,14 @@ use std::{slice, thread};
 /// * The first signal [shuts down](Swansong::shut_down). When `grace` has passed, what is left is
 ///   cancelled, as by [`shut_down_within`](Swansong::shut_down_within).
 /// * The second one cancels it at once: [`shut_down_now`](Swansong::shut_down_now).
-/// * The third one has its default action: it ends the process. So has any signal when the shutdown
-///   is complete.
+/// * The third one has its default action: it ends the process, even if wakers or hooks that the
+///   stop calls do not return. So has any signal when the shutdown is complete.
 ///
 /// A program may call this several times, for several `Swansong`s. Each signal is for all of them,
 /// the earlier signals too. The call keeps a handle until the shutdown is complete, so dropping the
-/// other handles stops nothing.
+/// other handles stops nothing. A signal that the process ignores at the first call, as `nohup` and
+/// the background of a script have it, stays ignored. In a process forked from this one without an
+/// `exec` the signals have their default action.
 ///
 /// The program goes on until it has seen the stop, and ends as it likes. To tell the user about a
 /// signal, wait for [`shutting_down`](Swansong::shutting_down).
@@ -54,120 +57,141 @@ use std::{slice, thread};
 /// before the first call is ignored.
 pub fn on_signals(swansong: &Swansong, grace: Duration) -> io::Result<()> {
     let mut stops = lock();
-    if !stops.listening {
-        listen()?;
-        stops.listening = true;
+    if stops.listener.is_none() {
+        stops.listener = Some(listen()?);
     }
-    let over = if stops.heard > 0 { after(grace) } else { None };
-    stops.all.push(Stop { swansong: swansong.clone(), grace, over });
-    let heard = stops.heard;
+    stops.all.push(Stop { swansong: swansong.clone(), grace, told: 0, over: None });
     drop(stops);
-    act(heard, slice::from_ref(swansong));
-    Ok(())
+    act();
+    // The thread may wait longer than this grace.
+    lock().listener.iter_mut().try_for_each(|listener| listener.write_all(&[0]))
 }
+
+/// Signals so far.
+static HEARD: AtomicUsize = AtomicUsize::new(0);
+/// The latest of them.
+static LATEST: AtomicI32 = AtomicI32::new(0);
 
 /// What the signals stop.
 struct Stops {
-    listening: bool,
-    /// Signals so far, while there was something to stop.
-    heard: usize,
+    /// The pipe to the thread.
+    listener: Option<UnixStream>,
     all: Vec<Stop>,
 }
 
 struct Stop {
     swansong: Swansong,
     grace: Duration,
+    /// The signals that the Swansong has been told of. The end of the grace counts as the second.
+    told: usize,
     /// When the grace is over, from the first signal to the cancel.
     over: Option<Instant>,
 }
 
-static STOPS: Mutex<Stops> = Mutex::new(Stops { listening: false, heard: 0, all: Vec::new() });
+static STOPS: Mutex<Stops> = Mutex::new(Stops { listener: None, all: Vec::new() });
 
 /// No stop happens under the lock, as a stop calls wakers.
 fn lock() -> MutexGuard<'static, Stops> {
     STOPS.lock().expect("nothing panics under the lock")
 }
 
-fn after(grace: Duration) -> Option<Instant> {
-    Instant::now().checked_add(grace)
-}
-
-/// Does to Swansongs what the latest of `heard` signals demands.
-fn act(heard: usize, to: &[Swansong]) {
-    for swansong in to {
-        match heard {
-            0 => {}
-            1 => drop(swansong.shut_down()),
-            _ => drop(swansong.shut_down_now()),
+impl Stop {
+    /// What the Swansong is to be told now, if it has not been.
+    fn next(&mut self, heard: usize, now: Instant) -> Option<(Swansong, usize)> {
+        let is_over = self.over.is_some_and(|over| over <= now);
+        let tell = if is_over { 2 } else { heard.min(2) };
+        if tell <= self.told {
+            return None;
         }
+        self.told = tell;
+        self.over = if tell == 1 { now.checked_add(self.grace) } else { None };
+        Some((self.swansong.clone(), tell))
     }
 }
 
-/// A signal has come. Returns whether it is to have its default action.
-fn hear() -> bool {
+/// Does what the signals so far, and the clock, demand. Returns how long there is nothing to do.
+fn act() -> Option<Duration> {
     let mut stops = lock();
+    // Before the clock and after the push of a stop: what is not seen here comes with a byte.
+    let (heard, now) = (HEARD.load(Ordering::SeqCst), Instant::now());
     stops.all.retain(|stop| !stop.swansong.state().is_complete());
-    stops.heard += usize::from(!stops.all.is_empty());
-    let heard = stops.heard;
-    if stops.all.is_empty() || heard > 2 {
-        return true;
-    }
-    stops.all.iter_mut().for_each(|stop| stop.over = after(stop.grace).filter(|_| heard == 1));
-    let all: Vec<_> = stops.all.iter().map(|stop| stop.swansong.clone()).collect();
-    drop(stops);
-    act(heard, &all);
-    false
-}
-
-/// Cancels what has had its grace. Returns how long the rest has at most.
-fn look_at_the_clock() -> Option<Duration> {
-    let mut stops = lock();
-    stops.all.retain(|stop| !stop.swansong.state().is_complete());
-    let now = Instant::now();
-    let is_over = |stop: &&mut Stop| stop.over.is_some_and(|over| over <= now);
-    let late = stops.all.iter_mut().filter(is_over).map(|stop| {
-        stop.over = None;
-        stop.swansong.clone()
-    });
-    let late: Vec<_> = late.collect();
+    let due: Vec<_> = stops.all.iter_mut().filter_map(|stop| stop.next(heard, now)).collect();
     let next = stops.all.iter().filter_map(|stop| stop.over).min();
     drop(stops);
-    act(2, &late);
+    for (swansong, tell) in due {
+        drop(if tell == 1 { swansong.shut_down() } else { swansong.shut_down_now() });
+    }
     next.map(|over| over.saturating_duration_since(now))
 }
 
-/// Installs the handlers, and starts the thread.
-fn listen() -> io::Result<()> {
-    let (told, tell) = UnixStream::pair()?;
-    let last = Arc::new(AtomicUsize::new(0));
-    let mut handlers = Vec::new();
-    let install = |handlers: &mut Vec<_>| -> io::Result<()> {
-        for signal in [SIGINT, SIGTERM] {
-            // First, as handlers run in this order.
-            handlers.push(flag::register_usize(signal, Arc::clone(&last), signal as usize)?);
-            handlers.push(low_level::pipe::register(signal, tell.try_clone()?)?);
-        }
-        let last = Arc::clone(&last);
-        let thread = thread::Builder::new().name("cygnet-signals".to_owned());
-        thread.spawn(move || serve(told, &last)).map(drop)
-    };
-    install(&mut handlers).inspect_err(|_| {
-        for handler in handlers.iter() {
-            low_level::unregister(*handler);
-        }
-    })
+/// Whether nothing is left to stop.
+fn is_complete() -> bool {
+    lock().all.iter().all(|stop| stop.swansong.state().is_complete())
 }
 
-/// The body of the thread. Returns if no handler has the other end of the pipe.
-fn serve(mut told: UnixStream, last: &AtomicUsize) {
+/// Installs the handlers, and starts the thread. Returns the end of the pipe that tells it to look.
+fn listen() -> io::Result<UnixStream> {
+    let (told, tell) = UnixStream::pair()?;
+    let mut handlers = Vec::new();
+    let installed = [SIGINT, SIGTERM].into_iter().try_for_each(|signal| {
+        if is_ignored(signal)? {
+            return Ok(());
+        }
+        let own = process::id();
+        let count = move || {
+            let forked = process::id() != own;
+            if forked || HEARD.fetch_add(1, Ordering::SeqCst) >= 2 {
+                let _ = low_level::emulate_default_handler(signal);
+            }
+            LATEST.store(signal, Ordering::SeqCst);
+        };
+        // SAFETY: the action calls getpid, changes two atomics, and calls a function that may be
+        // called in a handler.
+        handlers.push(unsafe { low_level::register(signal, count) }?);
+        // Afterwards, as the actions of a signal run in this order.
+        handlers.push(low_level::pipe::register(signal, tell.try_clone()?)?);
+        Ok(())
+    });
+    let serves = installed.and_then(|()| {
+        thread::Builder::new().name("cygnet-signals".to_owned()).spawn(move || serve(told))
+    });
+    match serves {
+        Ok(_) => Ok(tell),
+        Err(error) => {
+            for handler in handlers {
+                low_level::unregister(handler);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Whether the process ignores a signal.
+fn is_ignored(signal: i32) -> io::Result<bool> {
+    // SAFETY: a structure of integers and a set of bits, for which zeros are a value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: asks for the action, which is written to a structure that lives across the call.
+    if unsafe { libc::sigaction(signal, ptr::null(), &raw mut action) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(action.sa_sigaction == libc::SIG_IGN)
+}
+
+/// The body of the thread.
+fn serve(mut told: UnixStream) {
+    let mut seen = 0;
     loop {
+        let heard = HEARD.load(Ordering::SeqCst);
+        if heard > seen && is_complete() {
+            end(LATEST.load(Ordering::SeqCst));
+        }
+        seen = heard;
         // The system does not take a time of zero, nor one that it cannot count.
         let (least, most) = (Duration::from_millis(1), Duration::from_secs(1 << 20));
-        let time = look_at_the_clock().map(|time| time.clamp(least, most));
+        let time = act().map(|time| time.clamp(least, most));
         told.set_read_timeout(time).expect("a time within the bounds is accepted");
-        match told.read(&mut [0]) {
+        match told.read(&mut [0; 16]) {
             Ok(0) => return,
-            Ok(_) if hear() => end(last.load(Ordering::SeqCst)),
             Ok(_) => {}
             Err(error) => {
                 let kind = error.kind();
@@ -178,9 +202,8 @@ fn serve(mut told: UnixStream, last: &AtomicUsize) {
 }
 
 /// Ends the process as a signal does that has no handler.
-fn end(signal: usize) {
-    let signal = i32::try_from(signal).expect("a signal has a small number");
+fn end(signal: i32) {
     let _ = low_level::emulate_default_handler(signal);
     // Not reached: the default action of both signals ends the process.
-    std::process::exit(128 + signal);
+    process::exit(128 + signal);
 }

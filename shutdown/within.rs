@@ -396,7 +396,10 @@ impl Swansong {
                 Poll::Pending => over.as_mut().poll(cx).map(|()| false),
             });
             let shutdown = Shutdown::waited(swansong, start, in_time.await, place);
-            completion.await;
+            // Guards that were made after the completion are not waited for.
+            if shutdown.over.is_some() {
+                completion.await;
+            }
             shutdown.report(false)
         }
     }

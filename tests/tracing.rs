@@ -293,6 +293,35 @@ fn a_migratable_task_has_its_spans_on_each_worker() {
     assert_around("\"stays\"", "");
 }
 
+#[test]
+fn what_runs_for_a_task_is_in_its_span_and_what_runs_for_nobody_in_none() {
+    listen();
+    with(&[1, 2], |rt| {
+        rt.block_on(|| {
+            let says = |text: &'static str| OnDrop(move || event!(text));
+            let spawner = info_span!("spawner").entered();
+            spawn(move || says("around: a result")).detach();
+            let unstarted = spawn({
+                let captured = says("around: a capture");
+                move || drop(captured)
+            });
+            drop(spawner);
+            unstarted.cancel("not needed");
+            let _other = info_span!("other").entered();
+            let _ = unstarted.join();
+            sleep(Duration::from_millis(1)).unwrap();
+            scope(|s| {
+                let hook = on_cancel(|_: Cancelled| event!("around: a hook"));
+                s.cancel("test");
+                drop(hook);
+            });
+        });
+    });
+    assert_around("\"around: a result\"", "spawner");
+    assert_around("\"around: a capture\"", "spawner");
+    assert_around("\"around: a hook\"", "");
+}
+
 /// In a process of its own: the fault is for the span of this test.
 #[test]
 fn a_subscriber_that_panics_or_waits_stops_no_task() {

@@ -2,7 +2,6 @@
 
 use crate::scheduler::life::live_node::LiveNode;
 use crate::scheduler::timers::limit::Limit;
-use crate::scheduler::worker::shared::Shared;
 use crate::shim::Mutex;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::task::outcome::Payload;
@@ -17,8 +16,8 @@ pub(crate) struct ScopeFrame {
     /// First, so that a pointer to a node of kind Scope is a pointer to its frame.
     pub(crate) node: Node,
     owner: TaskRef<'static>,
-    /// The runtime of the scope, which does not end before it.
-    shared: *const Shared,
+    /// The runtime of the scope, which does not end before it: see [`ScopeFrame::shared`].
+    pub(super) runtime: *const (),
     /// The time limit of the scope, if it has one.
     limit: Option<NonNull<Limit>>,
     /// The first panic of a child that no handle will observe.
@@ -26,15 +25,16 @@ pub(crate) struct ScopeFrame {
     panicked: AtomicBool,
 }
 
-// SAFETY: `owner` and `shared` never change, and what they point to is shared by design. The rest is
+// SAFETY: `owner` and `runtime` never change, and what they point to is shared by design. The rest is
 // Sync.
 unsafe impl Sync for ScopeFrame {}
 
 impl ScopeFrame {
-    /// Makes a scope of `owner`, which runs in the node `outer`.
+    /// Makes a scope of `owner`, which runs in the node `outer`. `runtime` is the shared state of the
+    /// workers.
     pub(in crate::scheduler) fn new(
         outer: LiveNode<'_>,
-        shared: *const Shared,
+        runtime: *const (),
         owner: TaskRef<'_>,
         limit: Option<NonNull<Limit>>,
     ) -> ScopeFrame {
@@ -46,18 +46,11 @@ impl ScopeFrame {
         ScopeFrame {
             node: Node::new(NodeKind::Scope, outer.pointer(), home).with_flags(flags),
             owner,
-            shared,
+            runtime,
             limit,
             panic: Mutex::new(None),
             panicked: AtomicBool::new(false),
         }
-    }
-
-    /// The runtime of the scope.
-    #[inline(always)]
-    pub(crate) fn shared(&self) -> &Shared {
-        // SAFETY: the runtime does not end before the scope, which is a node of its tree.
-        unsafe { &*self.shared }
     }
 
     /// Makes the scope isolate the workers that run in it.

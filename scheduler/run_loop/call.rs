@@ -43,10 +43,12 @@ pub(crate) fn call_child(worker: &Worker, task: &RunRef, kind: WaitKind) {
         || kind == WaitKind::Structured
             && task.traits.origin != Origin::Called
             && is_cancelled_at_start(task);
-    execute(task, cancelled);
-    if let Some(cold) = task.cold() {
-        drop_locals(cold);
-    }
+    in_own_span(task.cold(), || {
+        execute(task, cancelled);
+        if let Some(cold) = task.cold() {
+            drop_locals(cold);
+        }
+    });
     worker.node.set(outer);
 }
 
@@ -68,7 +70,7 @@ fn execute(task: &RunRef, cancelled: bool) {
         unsafe { task.abandon(Failure::NotStarted(cause)) };
     } else {
         // SAFETY: claimed by the caller, which calls this once.
-        in_own_span(task.cold(), || unsafe { task.run() });
+        unsafe { task.run() };
     }
 }
 
@@ -90,17 +92,20 @@ fn run_in_place(worker: &Worker, task: &RunRef) {
     if restricts {
         worker.begin_isolated(task);
     }
-    execute(task, task.traits.origin != Origin::Called && is_cancelled_at_start(task));
-    task.stored.set(true);
-    if let Some(cold) = task.cold() {
-        drop_locals(cold);
-    }
-    if task.join.is_detached() {
-        // While the task is still the current one, since the destructor of its result may use that.
-        // SAFETY: the handle is gone, so the outcome is ours.
-        let orphan = unsafe { Orphan::new(task.task()) };
-        orphan.drop_below(Some(LiveNode::parent_of_run(task)));
-    }
+    in_own_span(task.cold(), || {
+        execute(task, task.traits.origin != Origin::Called && is_cancelled_at_start(task));
+        task.stored.set(true);
+        if let Some(cold) = task.cold() {
+            drop_locals(cold);
+        }
+        if task.join.is_detached() {
+            // While the task is still the current one, since the destructor of its result may use
+            // that.
+            // SAFETY: the handle is gone, so the outcome is ours.
+            let orphan = unsafe { Orphan::new(task.task()) };
+            orphan.drop_below(Some(LiveNode::parent_of_run(task)));
+        }
+    });
     let worker = Worker::current().expect("tasks run on workers");
     if restricts {
         worker.end_isolated(task);

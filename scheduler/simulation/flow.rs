@@ -3,6 +3,7 @@
 use super::panic_count;
 use crate::asm::{self, Words};
 use crate::retire::context::Context;
+use crate::scheduler::spans;
 use crate::shim::VirtualThread;
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -136,6 +137,7 @@ impl Flow {
         assert!(self.runs.replace(false), "a flow that does not run was left");
         assert_ne!(other.state.get(), State::Ended, "a flow was continued after its end");
         other.runs.set(true);
+        let spans = spans::leave();
         let words = Words::here();
         self.words.set((words.worker(), words.nesting()));
         asm::set_thread_word(ptr::null_mut());
@@ -148,6 +150,7 @@ impl Flow {
         let (thread, chain) = self.words.get();
         asm::set_thread_word(thread);
         Words::here().set_nesting(chain);
+        spans.enter_again();
     }
 
     /// Keeps the stack of an ended flow, to be reused.

@@ -1,6 +1,7 @@
 //! Sections in which a task must not be suspended.
 
 use crate::retire::nesting::Pin;
+use crate::scheduler::spans;
 use crate::scheduler::wait::interrupted::Interrupted;
 use crate::scheduler::worker::Worker;
 use crate::shim::thread_local;
@@ -81,7 +82,23 @@ pub(crate) fn call_foreign(f: impl FnOnce()) {
     }
 }
 
+/// As [`call_foreign`], for the subscriber of the spans that are entered on this thread.
+#[cfg(feature = "tracing")]
+pub(crate) fn call_foreign_in_its_spans(f: impl FnOnce()) {
+    let call = || quietly(|| no_suspend(f)).into_iter().for_each(drop_payload);
+    match Worker::current() {
+        Some(worker) => without_node(worker, call),
+        None => call(),
+    }
+}
+
 pub(crate) fn in_nobodys_name_on(worker: &Worker, f: impl FnOnce()) {
+    let spans = spans::leave();
+    without_node(worker, f);
+    spans.enter_again();
+}
+
+fn without_node(worker: &Worker, f: impl FnOnce()) {
     let outer = worker.node.replace(ptr::null());
     f();
     worker.node.set(outer);

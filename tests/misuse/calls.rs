@@ -3,6 +3,7 @@
 
 use crate::common::prelude::*;
 use crate::drop_a_result_between_tasks;
+use cygnet::coroutine::{Coroutine, Yielder};
 
 /// The parts of a runtime do not pass over the stack of the task that builds it.
 #[test]
@@ -138,6 +139,41 @@ fn a_scope_on_another_runtime_is_refused_before_its_closure_where_its_end_cannot
     });
 }
 
+/// The closure could go on where the end of the scope cannot wait.
+#[test]
+fn a_bare_coroutine_does_not_leave_a_scope_of_another_runtime() {
+    with(&[1, 2], |rt| {
+        let other = runtime(1);
+        let leave = |handle: &Handle| {
+            let handle = handle.clone();
+            let body = move |yielder: &Yielder<(), ()>, ()| {
+                handle.scope(|s| {
+                    s.spawn(|| ());
+                    yielder.suspend(());
+                });
+            };
+            panics_with("suspend", || Coroutine::new(body).resume(()));
+        };
+        leave(&rt.handle());
+        let handle = rt.handle();
+        other.block_on(|| leave(&handle));
+    });
+}
+
+#[test]
+fn a_runtime_that_is_dropped_inside_a_scope_of_its_own_is_leaked_with_a_sentence() {
+    in_own_process_leaking(|| {
+        let rt = runtime(1);
+        let handle = rt.handle();
+        let said = panic_of(|| handle.scope(move |_| runtime(1).handle().scope(|_| drop(rt))));
+        assert!(said.contains("dropped by one of its own tasks or scopes"), "{said}");
+        assert_eq!(handle.block_on(|| 7), 7);
+        let rt = runtime(1);
+        rt.handle().scope(|_| drop(runtime(1)));
+        drop(rt);
+    });
+}
+
 #[test]
 fn questions_outside_a_runtime_have_answers() {
     assert!(Handle::try_current().is_none());
@@ -175,7 +211,7 @@ fn a_runtime_dropped_by_its_own_task_is_a_panic_before_harm_and_goes_on() {
                 (said, spawn(|| 7).join().unwrap())
             });
             let (said, seven) = task.unwrap().join().unwrap();
-            assert!(said.contains("dropped by one of its own tasks"), "{said}");
+            assert!(said.contains("dropped by one of its own tasks or scopes"), "{said}");
             assert_eq!(seven, 7);
             assert_eq!(handle.block_on(|| cygnet::blocking(|| 8)), 8);
         });

@@ -34,6 +34,11 @@ fn the_first_signal_stops_the_second_cancels_and_the_third_kills() {
         let late = Swansong::new();
         on_signals(&late, Duration::MAX).unwrap();
         assert!(late.state().is_complete(), "the signal is not for what comes later");
+        // Its grace ends, though the thread that waits for signals knew of none.
+        let soon = Swansong::new();
+        let late = task().guard(&soon).spawn_in(&rt, park);
+        on_signals(&soon, Duration::from_millis(20)).unwrap();
+        assert!(!matches!(late.join(), Ok(Ok(()))));
         assert!(!stuck.is_finished());
         raise(libc::SIGTERM);
         let waited = stuck.join().unwrap();
@@ -75,4 +80,62 @@ fn the_grace_begins_with_the_first_signal_and_then_all_is_cancelled() {
         }
     });
     assert!(ended_by.is_none_or(|signal| signal == libc::SIGINT), "{ended_by:?}");
+}
+
+/// S99. The process is stuck in a waker that the stop calls.
+#[test]
+fn the_third_signal_kills_a_process_whose_wakers_do_not_return() {
+    let ended_by = signal_that_ends(|| {
+        let swansong = Swansong::new();
+        on_signals(&swansong, Duration::MAX).unwrap();
+        let _guard = swansong.guard();
+        let (stuck, is_stuck) = channel();
+        let waker = Waker::from(Arc::new(Stuck(stuck)));
+        let _stopped = begun_by(swansong.shutting_down(), &waker);
+        raise(libc::SIGINT);
+        is_stuck.recv().unwrap();
+        raise(libc::SIGINT);
+        raise(libc::SIGINT);
+        loop {
+            thread::park();
+        }
+    });
+    assert!(ended_by.is_none_or(|signal| signal == libc::SIGINT), "{ended_by:?}");
+}
+
+struct Stuck(common::mpsc::Sender<()>);
+
+impl Wake for Stuck {
+    fn wake(self: Arc<Self>) {
+        self.0.send(()).unwrap();
+        loop {
+            thread::park();
+        }
+    }
+}
+
+/// S99. Ctrl-C goes to the forked process too, which is to end and not to count.
+#[test]
+fn a_forked_process_ends_by_the_first_signal_and_does_not_stop_its_parent() {
+    in_own_process_leaking(|| {
+        let swansong = Swansong::new();
+        on_signals(&swansong, Duration::MAX).unwrap();
+        // SAFETY: the child calls nothing but pause.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            loop {
+                // SAFETY: waits for a signal.
+                unsafe { libc::pause() };
+            }
+        }
+        assert!(child > 0);
+        // SAFETY: a signal to the child, which has not been waited for.
+        assert_eq!(unsafe { libc::kill(child, libc::SIGTERM) }, 0);
+        let mut status = 0;
+        // SAFETY: waits for the child, and writes to an integer.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGTERM, "{status}");
+        thread::sleep(Duration::from_millis(20));
+        assert!(swansong.state().is_running());
+    });
 }

@@ -97,7 +97,9 @@ fn a_runtime_shuts_down_while_another_thread_goes_on() {
             gone.recv()
         });
         let unguarded = rt.spawn(park);
+        let swansong = rt.swansong();
         let mut report = pin!(rt.shutdown_async(Duration::MAX));
+        assert!(swansong.state().is_shutting_down());
         assert!(poll_once(report.as_mut()).is_pending());
         go.send(()).unwrap();
         let report = block_on(report);
