@@ -148,7 +148,7 @@ fn bring(
             // Stopped, or at the end, or cancelled.
             Ok(None) | Err(_) => break,
         };
-        waited += u64::from(producer.try_claim(1).is_none());
+        waited += u64::from(producer.try_claim(1).is_err());
         let Ok(mut batch) = producer.claim(1) else { break };
         batch.iter_mut().next().expect("one was claimed").line = line;
         batch.publish();

@@ -1,9 +1,11 @@
 use super::batch::{Claim, WriteBatch};
 use super::items::Items;
-use crate::ring::sequence::{MultiProducerSequencer, SingleProducerSequencer};
+use crate::ring::sequence::{
+    Count, MultiProducerSequencer, SingleProducerSequencer, TryClaimError,
+};
 use crate::shim::Arc;
-use crate::shim::time::Duration;
-use crate::sync::{SendError, WaitError};
+use crate::shim::time::{Duration, Instant};
+use crate::sync::{SendError, TrySendError, WaitError, after};
 
 /// The only producer of a ring, created by [`RingBuilder::producer`](super::RingBuilder). Dropping
 /// it ends the ring for the readers.
@@ -32,7 +34,9 @@ impl Drop for Last {
 macro_rules! produces {
     ($name:ident, $kind:ident, $self:ident, ($($mutability:tt)*), ($($path:tt)*)) => {
         impl<T> $name<T> {
-            /// Claims up to `count` items, waiting until there is room for at least one.
+            /// Claims the next items, waiting for room: `8` claims exactly 8, and `..=8` up to 8,
+            /// but at least one (see [`Count`]). A count of more than the whole ring claims the
+            /// whole ring. A count of 0 gives an empty batch at once.
             ///
             /// Suspends unless there is room.
             ///
@@ -42,25 +46,15 @@ macro_rules! produces {
             ///
             /// # Panics
             /// If it would have to wait inside [`no_suspend`](crate::no_suspend), or on a worker's
-            /// thread between tasks.
+            /// thread between tasks. If the count is an empty range.
             #[track_caller]
             #[inline]
-            pub fn claim(& $($mutability)* $self, count: usize) -> Result<WriteBatch<'_, T>, WaitError> {
-                $self $($path)*.claim_up_to(count).map(|claim| WriteBatch::new(&$self.items, Claim::$kind(claim)))
-            }
-
-            /// Claims `count` items, or the whole ring if it is smaller, waiting until there is
-            /// room for all of them.
-            ///
-            /// # Errors
-            /// As [`claim`](Self::claim).
-            ///
-            /// # Panics
-            /// As [`claim`](Self::claim).
-            #[track_caller]
-            #[inline]
-            pub fn claim_exactly(& $($mutability)* $self, count: usize) -> Result<WriteBatch<'_, T>, WaitError> {
-                $self $($path)*.claim_exactly(count).map(|claim| WriteBatch::new(&$self.items, Claim::$kind(claim)))
+            pub fn claim(
+                & $($mutability)* $self,
+                count: impl Into<Count>,
+            ) -> Result<WriteBatch<'_, T>, WaitError> {
+                let claim = $self $($path)*.claim(count)?;
+                Ok(WriteBatch::new(&$self.items, Claim::$kind(claim)))
             }
 
             /// Does the same as [`claim`](Self::claim), but waits no longer than `time`.
@@ -73,10 +67,27 @@ macro_rules! produces {
             #[track_caller]
             pub fn claim_timeout(
                 & $($mutability)* $self,
-                count: usize,
+                count: impl Into<Count>,
                 time: Duration,
             ) -> Result<WriteBatch<'_, T>, WaitError> {
                 let claim = $self $($path)*.claim_timeout(count, time)?;
+                Ok(WriteBatch::new(&$self.items, Claim::$kind(claim)))
+            }
+
+            /// Does the same as [`claim`](Self::claim), but waits no longer than until `moment`.
+            ///
+            /// # Errors
+            /// [`WaitError::TimedOut`] when the moment has come, and the errors of `claim`.
+            ///
+            /// # Panics
+            /// As [`claim`](Self::claim).
+            #[track_caller]
+            pub fn claim_deadline(
+                & $($mutability)* $self,
+                count: impl Into<Count>,
+                moment: Instant,
+            ) -> Result<WriteBatch<'_, T>, WaitError> {
+                let claim = $self $($path)*.claim_deadline(count, moment)?;
                 Ok(WriteBatch::new(&$self.items, Claim::$kind(claim)))
             }
 
@@ -85,18 +96,34 @@ macro_rules! produces {
             ///
             /// # Errors
             /// [`WaitError::Closed`].
+            ///
+            /// # Panics
+            /// If the count is an empty range.
             pub async fn claim_async(
                 & $($mutability)* $self,
-                count: usize,
+                count: impl Into<Count>,
             ) -> Result<WriteBatch<'_, T>, WaitError> {
                 let claim = $self $($path)*.claim_async(count).await?;
                 Ok(WriteBatch::new(&$self.items, Claim::$kind(claim)))
             }
 
-            /// Claims up to `count` items if there is room now. Does not wait.
-            #[must_use]
-            pub fn try_claim(& $($mutability)* $self, count: usize) -> Option<WriteBatch<'_, T>> {
-                $self $($path)*.try_claim(count).map(|claim| WriteBatch::new(&$self.items, Claim::$kind(claim)))
+            /// Does the same as [`claim`](Self::claim) if there is room now, even in a cancelled
+            /// task.
+            ///
+            /// Does not suspend.
+            ///
+            /// # Errors
+            /// [`TryClaimError::Full`] if there is not enough room now, or other producers wait for
+            /// it; [`TryClaimError::Closed`] if the ring is closed or a reader was dropped.
+            ///
+            /// # Panics
+            /// If the count is an empty range.
+            pub fn try_claim(
+                & $($mutability)* $self,
+                count: impl Into<Count>,
+            ) -> Result<WriteBatch<'_, T>, TryClaimError> {
+                let claim = $self $($path)*.try_claim(count)?;
+                Ok(WriteBatch::new(&$self.items, Claim::$kind(claim)))
             }
 
             /// Sends a value: waits for room, overwrites one item with the value, and publishes it.
@@ -121,14 +148,83 @@ macro_rules! produces {
                     WriteBatch::new(&$self.items, Claim::$kind(claim)).send(value);
                     return Ok(());
                 }
-                $self.wait_and_send(value)
+                $self.send_by(value, None)
             }
 
+            /// Does the same as [`send`](Self::send), but waits no longer than `time`.
+            ///
+            /// # Errors
+            /// [`WaitError::TimedOut`] when the time is over, and the errors of `send`, together
+            /// with the value.
+            ///
+            /// # Panics
+            /// As [`claim`](Self::claim).
+            #[track_caller]
+            pub fn send_timeout(
+                & $($mutability)* $self,
+                value: T,
+                time: Duration,
+            ) -> Result<(), SendError<T>> {
+                $self.send_by(value, after(time))
+            }
+
+            /// Does the same as [`send`](Self::send), but waits no longer than until `moment`.
+            ///
+            /// # Errors
+            /// [`WaitError::TimedOut`] when the moment has come, and the errors of `send`, together
+            /// with the value.
+            ///
+            /// # Panics
+            /// As [`claim`](Self::claim).
+            #[track_caller]
+            pub fn send_deadline(
+                & $($mutability)* $self,
+                value: T,
+                moment: Instant,
+            ) -> Result<(), SendError<T>> {
+                $self.send_by(value, Some(moment))
+            }
+
+            /// Does the same as [`send`](Self::send), as a future for any executor. A future that
+            /// is dropped before it is ready has sent nothing.
+            ///
+            /// # Errors
+            /// [`WaitError::Closed`], together with the value.
+            pub async fn send_async(& $($mutability)* $self, value: T) -> Result<(), SendError<T>> {
+                match $self.claim_async(1).await {
+                    Ok(batch) => batch.send(value),
+                    Err(why) => return Err(SendError::new(value, why)),
+                }
+                Ok(())
+            }
+
+            /// Does the same as [`send`](Self::send) if there is room now, even in a cancelled
+            /// task.
+            ///
+            /// Does not suspend.
+            ///
+            /// # Errors
+            /// Returns the value if there is no room, if other producers wait for it, or if the
+            /// ring is closed or a reader was dropped.
+            pub fn try_send(& $($mutability)* $self, value: T) -> Result<(), TrySendError<T>> {
+                match $self.try_claim(1) {
+                    Ok(batch) => batch.send(value),
+                    Err(TryClaimError::Full) => return Err(TrySendError::Full(value)),
+                    Err(TryClaimError::Closed) => return Err(TrySendError::Closed(value)),
+                }
+                Ok(())
+            }
+
+            /// Sends without the shorter path of [`send`](Self::send).
             #[cold]
             #[inline(never)]
             #[track_caller]
-            fn wait_and_send(& $($mutability)* $self, value: T) -> Result<(), SendError<T>> {
-                match $self $($path)*.claim_one() {
+            fn send_by(
+                & $($mutability)* $self,
+                value: T,
+                until: Option<Instant>,
+            ) -> Result<(), SendError<T>> {
+                match $self $($path)*.claim_by(Count::from(1), until) {
                     Ok(claim) => WriteBatch::new(&$self.items, Claim::$kind(claim)).send(value),
                     Err(why) => return Err(SendError::new(value, why)),
                 }

@@ -119,6 +119,7 @@ auto_traits! {
         sequence::SequenceBarrierGroup<u8>, sequence::SingleProducerSequencer<u8>,
         sequence::MultiProducerSequencer<u8>, sequence::MultiClaim<'static, u8>,
         sequence::SequenceRange<u8>, sequence::SequenceIter<u8>, sequence::WaitStrategy,
+        sequence::Count, sequence::TryClaimError,
         shutdown::Swansong, shutdown::Guard, shutdown::ShutdownCompletion,
         shutdown::ShuttingDown, shutdown::ShutdownState, shutdown::GuardReport,
         shutdown::GuardReportEntry, shutdown::ShutdownReport;

@@ -3,7 +3,7 @@ use super::awaited::{Numbers, Options, wait_async, wait_until};
 use super::common::{options, waits};
 use super::raw_barrier::{End, RawBarrier};
 use crate::shim::Arc;
-use crate::shim::time::Duration;
+use crate::shim::time::{Duration, Instant};
 use crate::sync::{WaitError, after};
 use std::panic::Location;
 

@@ -67,6 +67,7 @@
 use super::arithmetic::Sequence;
 use super::awaited::CLOSED;
 use super::barrier::SequenceBarrier;
+use super::count::Count;
 use super::raw_barrier::Watcher;
 use super::raw_group::{arm, minimum};
 use crate::scheduler::wait::waiters::{WaitList, WaitNode, Wakes};
@@ -80,27 +81,26 @@ const QUEUED: u64 = 1;
 const ENDED: u64 = 2;
 const ONE: u64 = 4;
 
-/// The count of numbers that a producer asks for.
+/// The [`Count`] that a producer asks for, capped at the size of the ring.
 #[derive(Clone, Copy)]
-pub(super) struct Count {
+pub(super) struct Request {
     pub(super) least: u32,
     pub(super) most: u32,
 }
 
-impl Count {
-    /// A request for `most` numbers, for `least` at least, in a ring of `size` slots.
+impl Request {
     #[inline(always)]
-    pub(super) fn capped(least: usize, most: usize, size: usize) -> Count {
-        let most = most.min(size);
-        Count { least: least.min(most) as u32, most: most as u32 }
+    pub(super) fn capped(count: Count, size: usize) -> Request {
+        let most = count.most().min(size);
+        Request { least: count.least().min(most) as u32, most: most as u32 }
     }
 
     pub(super) fn to_token(self) -> u64 {
         u64::from(self.least) << 32 | u64::from(self.most)
     }
 
-    pub(super) fn from_token(token: u64) -> Count {
-        Count { least: (token >> 32) as u32, most: token as u32 }
+    pub(super) fn from_token(token: u64) -> Request {
+        Request { least: (token >> 32) as u32, most: token as u32 }
     }
 
     /// Returns the count to claim out of `room`, or `None` if that is fewer than `least`.
@@ -175,14 +175,14 @@ impl<S: Sequence> Claims<S> {
     }
 
     /// Claims if there is room and no producer waits for it.
-    pub(super) fn claim_at_once(&self, count: Count) -> Option<Range<u64>> {
+    pub(super) fn claim_at_once(&self, count: Request) -> Option<Range<u64>> {
         self.try_claim(count).or_else(|| self.claim_under_the_lock(count))
     }
 
     /// Does the same as [`claim_at_once`](Self::claim_at_once), without the lock. Also fails while
     /// another producer enters the list, even if that producer then finds room and leaves some.
     #[inline]
-    pub(super) fn try_claim(&self, count: Count) -> Option<Range<u64>> {
+    pub(super) fn try_claim(&self, count: Request) -> Option<Range<u64>> {
         // MUTANT(claims.word): relaxed
         let mut word = self.word.load(Ordering::Acquire);
         loop {
@@ -234,7 +234,7 @@ impl<S: Sequence> Claims<S> {
 
     /// Claims after a producer that is just entering the list.
     #[cold]
-    fn claim_under_the_lock(&self, count: Count) -> Option<Range<u64>> {
+    fn claim_under_the_lock(&self, count: Request) -> Option<Range<u64>> {
         let word = self.word.load(Ordering::Acquire);
         let next = word / ONE;
         // A producer that polls leaves the lock alone while there is no room.
@@ -284,7 +284,7 @@ impl<S: Sequence> Claims<S> {
     /// Under the lock, while QUEUED is set: claims in the name of the first waiter, or arms the
     /// watcher. Returns the count claimed.
     fn claim_for(&self, node: &WaitNode, watcher: &Weak<dyn Watcher>) -> Option<u32> {
-        let count = Count::from_token(node.token.get());
+        let count = Request::from_token(node.token.get());
         let room = |next| count.of(self.look_for_limit(next).saturating_sub(next));
         let next = self.next();
         let granted = room(next).or_else(|| {

@@ -76,6 +76,20 @@ macro_rules! waits {
                 wait_until(&*self.raw, target, after(time))
             }
 
+            /// Does the same as [`wait_until_published`](Self::wait_until_published), but waits no
+            /// longer than until `moment`.
+            ///
+            /// # Errors
+            /// [`WaitError::TimedOut`] when the moment has come, and the errors of
+            /// `wait_until_published`.
+            ///
+            /// # Panics
+            /// As [`wait_until_published`](Self::wait_until_published).
+            #[track_caller]
+            pub fn wait_deadline(&self, target: S, moment: Instant) -> Result<S, WaitError> {
+                wait_until(&*self.raw, target, Some(moment))
+            }
+
             /// Does the same as [`wait_until_published`](Self::wait_until_published), as a future
             /// for any executor. The wait begins with the first poll. The future is never
             /// `Cancelled`: to cancel the wait, drop it.
@@ -87,7 +101,7 @@ macro_rules! waits {
     };
 }
 
-/// The claims of a sequencer, by its `claim(least, most, until)`.
+/// The claims of a sequencer, by its `claim_by(count, until)`.
 macro_rules! claims {
     ($name:ident, $claim:ident, ($($mutability:tt)*)) => {
         impl<S: Sequence> $name<S> {
@@ -107,47 +121,56 @@ macro_rules! claims {
             #[track_caller]
             #[inline]
             pub fn claim_one(& $($mutability)* self) -> Result<$claim<'_, S>, WaitError> {
-                self.claim(1, 1, None)
+                self.claim_by(Count::from(1), None)
             }
 
-            /// Claims up to `count` numbers, waiting until there is room for at least one. A count
-            /// of 0 gives an empty claim at once.
+            /// Claims the next numbers, waiting for room: `8` claims exactly 8, and `..=8` up to 8,
+            /// but at least one (see [`Count`]). A count of more than the whole ring claims the
+            /// whole ring. A count of 0 gives an empty claim at once.
             ///
-            /// Suspends, costs, fails and panics as [`claim_one`](Self::claim_one).
+            /// Suspends, costs and fails as [`claim_one`](Self::claim_one).
+            ///
+            /// # Panics
+            /// As `claim_one`, and if the count is an empty range.
             #[track_caller]
             #[inline]
-            pub fn claim_up_to(
+            pub fn claim(
                 & $($mutability)* self,
-                count: usize,
+                count: impl Into<Count>,
             ) -> Result<$claim<'_, S>, WaitError> {
-                self.claim(1, count, None)
+                self.claim_by(count.into(), None)
             }
 
-            /// Claims `count` numbers, or the whole ring if it is smaller, waiting until there is
-            /// room for all of them.
-            ///
-            /// Suspends, costs, fails and panics as [`claim_one`](Self::claim_one).
-            #[track_caller]
-            #[inline]
-            pub fn claim_exactly(
-                & $($mutability)* self,
-                count: usize,
-            ) -> Result<$claim<'_, S>, WaitError> {
-                self.claim(count, count, None)
-            }
-
-            /// Does the same as [`claim_up_to`](Self::claim_up_to), but waits no longer than
-            /// `time`.
+            /// Does the same as [`claim`](Self::claim), but waits no longer than `time`.
             ///
             /// # Errors
-            /// [`WaitError::TimedOut`] when the time is over, and the errors of `claim_one`.
+            /// [`WaitError::TimedOut`] when the time is over, and the errors of `claim`.
+            ///
+            /// # Panics
+            /// As `claim`.
             #[track_caller]
             pub fn claim_timeout(
                 & $($mutability)* self,
-                count: usize,
+                count: impl Into<Count>,
                 time: Duration,
             ) -> Result<$claim<'_, S>, WaitError> {
-                self.claim(1, count, after(time))
+                self.claim_by(count.into(), after(time))
+            }
+
+            /// Does the same as [`claim`](Self::claim), but waits no longer than until `moment`.
+            ///
+            /// # Errors
+            /// [`WaitError::TimedOut`] when the moment has come, and the errors of `claim`.
+            ///
+            /// # Panics
+            /// As `claim`.
+            #[track_caller]
+            pub fn claim_deadline(
+                & $($mutability)* self,
+                count: impl Into<Count>,
+                moment: Instant,
+            ) -> Result<$claim<'_, S>, WaitError> {
+                self.claim_by(count.into(), Some(moment))
             }
         }
 

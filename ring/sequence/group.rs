@@ -4,7 +4,7 @@ use super::barrier::SequenceBarrier;
 use super::common::{options, waits};
 use super::raw_group::RawGroup;
 use crate::shim::Arc;
-use crate::shim::time::Duration;
+use crate::shim::time::{Duration, Instant};
 use crate::sync::{WaitError, after};
 use std::panic::Location;
 

@@ -13,6 +13,7 @@
 //! | [`SingleProducerSequencer`] | claims of a single producer |
 //! | [`MultiProducerSequencer`] | claims of several producers |
 //! | [`Sequence`], [`SequenceRange`] | numbers that wrap around, and ranges of them |
+//! | [`Count`] | how many numbers a claim asks for |
 //! | [`WaitStrategy`] | how a waiter waits |
 //!
 //! All of it works from tasks, plain threads and futures on any executor, in any mix.
@@ -61,6 +62,8 @@ mod awaited;
 mod barrier;
 mod claims;
 mod common;
+mod count;
+mod errors;
 mod group;
 #[cfg(all(test, loom))]
 mod models;
@@ -76,6 +79,8 @@ mod strategy;
 
 pub use arithmetic::{Sequence, SequenceIter, SequenceRange};
 pub use barrier::SequenceBarrier;
+pub use count::Count;
+pub use errors::TryClaimError;
 pub use group::SequenceBarrierGroup;
 pub use multi::{MultiClaim, MultiProducerSequencer};
 pub use single::{SingleClaim, SingleProducerSequencer};

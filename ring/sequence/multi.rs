@@ -1,8 +1,10 @@
 use super::arithmetic::{Sequence, SequenceRange};
 use super::awaited::{CLOSED, Options, wait_as_future, wait_async, wait_at, wait_until};
 use super::barrier::SequenceBarrier;
-use super::claims::{Claims, Count};
+use super::claims::{Claims, Request};
 use super::common::{claims, options};
+use super::count::Count;
+use super::errors::TryClaimError;
 use super::group::SequenceBarrierGroup;
 use super::raw_multi::{RawMulti, Reads, Room};
 use super::single::assert_size;
@@ -50,7 +52,7 @@ use std::pin::pin;
 /// let read = SequenceBarrier::<u64>::new();
 /// let ring = MultiProducerSequencer::new(&read, 8);
 /// let first = ring.claim_one().unwrap();
-/// let more = ring.claim_up_to(3).unwrap();
+/// let more = ring.claim(3).unwrap();
 /// assert_eq!((first.range().start(), more.range().len()), (0, 3));
 /// more.publish();
 /// assert_eq!(ring.last_published_after(u64::MAX), u64::MAX); // none: 0 comes first
@@ -118,27 +120,46 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         self.raw.stamps.size()
     }
 
-    /// Claims up to `count` numbers if there is room now and no other producer waits for it. Does
-    /// not wait.
-    #[must_use]
-    pub fn try_claim(&self, count: usize) -> Option<MultiClaim<'_, S>> {
-        let count = Count::capped(1, count, self.size());
-        self.raw.claims.claim_at_once(count).map(|indexes| self.token(indexes))
+    /// Claims the next numbers like [`claim`](MultiProducerSequencer::claim) if there is room now
+    /// and no other producer waits for it, even in a cancelled task.
+    ///
+    /// Does not suspend.
+    ///
+    /// # Errors
+    /// [`TryClaimError::Full`] if there is not enough room now, or other producers wait for it;
+    /// [`TryClaimError::Closed`] if the sequencer is closed.
+    ///
+    /// # Panics
+    /// If the count is an empty range.
+    pub fn try_claim(&self, count: impl Into<Count>) -> Result<MultiClaim<'_, S>, TryClaimError> {
+        let request = Request::capped(count.into(), self.size());
+        match self.raw.claims.claim_at_once(request) {
+            Some(indexes) => Ok(self.token(indexes)),
+            None if self.is_closed() => Err(TryClaimError::Closed),
+            None => Err(TryClaimError::Full),
+        }
     }
 
-    /// Does the same as [`claim_up_to`](MultiProducerSequencer::claim_up_to), as a future for any
-    /// executor. A future that is dropped gives back the numbers that it was handed.
+    /// Does the same as [`claim`](MultiProducerSequencer::claim), as a future for any executor. A
+    /// future that is dropped gives back the numbers that it was handed.
     ///
     /// The future may be handed its numbers before it is polled again. Poll it or drop it, as
     /// readers wait for them.
     ///
     /// # Errors
     /// [`WaitError::Closed`].
-    pub async fn claim_async(&self, count: usize) -> Result<MultiClaim<'_, S>, WaitError> {
-        if let Some(claim) = self.try_claim(count) {
+    ///
+    /// # Panics
+    /// If the count is an empty range.
+    pub async fn claim_async(
+        &self,
+        count: impl Into<Count>,
+    ) -> Result<MultiClaim<'_, S>, WaitError> {
+        let count = count.into();
+        if let Ok(claim) = self.try_claim(count) {
             return Ok(claim);
         }
-        let token = Count::capped(1, count, self.size()).to_token();
+        let token = Request::capped(count, self.size()).to_token();
         match wait_as_future(&Room(&self.raw), token, Location::caller()).await {
             (CLOSED, _) => Err(WaitError::Closed),
             (answer, token) => Ok(self.handed_over(token, answer)),
@@ -152,19 +173,18 @@ impl<S: Sequence> MultiProducerSequencer<S> {
         if is_cancelled() {
             return None;
         }
-        let indexes = self.raw.claims.try_claim(Count { least: 1, most: 1 })?;
+        let indexes = self.raw.claims.try_claim(Request { least: 1, most: 1 })?;
         Some(self.token(indexes))
     }
 
     #[track_caller]
     #[inline(always)]
-    fn claim(
+    pub(crate) fn claim_by(
         &self,
-        least: usize,
-        most: usize,
+        count: Count,
         until: Option<Instant>,
     ) -> Result<MultiClaim<'_, S>, WaitError> {
-        let count = Count::capped(least, most, self.size());
+        let count = Request::capped(count, self.size());
         if !is_cancelled()
             && let Some(indexes) = self.raw.claims.try_claim(count)
         {
@@ -178,7 +198,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     #[track_caller]
     fn wait_and_claim(
         &self,
-        count: Count,
+        count: Request,
         until: Option<Instant>,
     ) -> Result<MultiClaim<'_, S>, WaitError> {
         let node = pin!(WaitNode::new(count.to_token(), Location::caller()));
@@ -273,6 +293,19 @@ impl<S: Sequence> MultiProducerSequencer<S> {
     #[track_caller]
     pub fn wait_timeout(&self, target: S, known: S, time: Duration) -> Result<S, WaitError> {
         wait_until(&Reads(&self.raw, known), target, after(time))
+    }
+
+    /// Does the same as [`wait_until_published`](MultiProducerSequencer::wait_until_published), but
+    /// waits no longer than until `moment`.
+    ///
+    /// # Errors
+    /// [`WaitError::TimedOut`] when the moment has come, and the errors of `wait_until_published`.
+    ///
+    /// # Panics
+    /// As [`claim_one`](MultiProducerSequencer::claim_one).
+    #[track_caller]
+    pub fn wait_deadline(&self, target: S, known: S, moment: Instant) -> Result<S, WaitError> {
+        wait_until(&Reads(&self.raw, known), target, Some(moment))
     }
 
     /// Does the same as [`wait_until_published`](MultiProducerSequencer::wait_until_published), as

@@ -2,6 +2,8 @@ use super::arithmetic::{Sequence, SequenceRange};
 use super::awaited::{Awaited, Options, wait_until};
 use super::barrier::SequenceBarrier;
 use super::common::{claims, options};
+use super::count::Count;
+use super::errors::TryClaimError;
 use super::group::SequenceBarrierGroup;
 use super::raw_barrier::Watcher;
 use crate::runtime::is_cancelled;
@@ -40,7 +42,7 @@ use std::sync::Weak;
 /// let mut ring = SingleProducerSequencer::new(&read, 8);
 /// let written = ring.published().clone();
 ///
-/// let claim = ring.claim_up_to(3).unwrap();
+/// let claim = ring.claim(3).unwrap();
 /// assert_eq!(claim.range().into_iter().collect::<Vec<_>>(), [0, 1, 2]);
 /// claim.publish();
 /// drop(ring.claim_one().unwrap()); // given back
@@ -203,24 +205,54 @@ impl<S: Sequence> SingleProducerSequencer<S> {
         self.written.last_published()
     }
 
-    /// Claims up to `count` numbers if there is room now. Does not wait.
-    #[must_use]
-    pub fn try_claim(&mut self, count: usize) -> Option<SingleClaim<'_, S>> {
-        let count = self.available(count, usize::from(count > 0))?;
-        if self.is_closed() { None } else { Some(self.token(count)) }
+    /// Claims the next numbers like [`claim`](SingleProducerSequencer::claim) if there is room now,
+    /// even in a cancelled task.
+    ///
+    /// Does not suspend.
+    ///
+    /// # Errors
+    /// [`TryClaimError::Full`] if there is not enough room now, [`TryClaimError::Closed`] if the
+    /// sequencer is closed.
+    ///
+    /// # Panics
+    /// If the count is an empty range.
+    pub fn try_claim(
+        &mut self,
+        count: impl Into<Count>,
+    ) -> Result<SingleClaim<'_, S>, TryClaimError> {
+        let (least, most) = self.capped(count.into());
+        let available = self.available(most, least);
+        if self.is_closed() {
+            return Err(TryClaimError::Closed);
+        }
+        available.map(|count| self.token(count)).ok_or(TryClaimError::Full)
     }
 
-    /// Does the same as [`claim_up_to`](SingleProducerSequencer::claim_up_to), as a future for any
-    /// executor. A future that is dropped has claimed nothing.
+    /// Does the same as [`claim`](SingleProducerSequencer::claim), as a future for any executor. A
+    /// future that is dropped has claimed nothing.
     ///
     /// # Errors
     /// [`WaitError::Closed`].
-    pub async fn claim_async(&mut self, count: usize) -> Result<SingleClaim<'_, S>, WaitError> {
-        if !self.any_available() && count > 0 {
-            let room = self.read.wait_async(self.must_be_read(1)).await;
+    ///
+    /// # Panics
+    /// If the count is an empty range.
+    pub async fn claim_async(
+        &mut self,
+        count: impl Into<Count>,
+    ) -> Result<SingleClaim<'_, S>, WaitError> {
+        let count = count.into();
+        let (least, most) = self.capped(count);
+        if self.available(most, least).is_none() {
+            let room = self.read.wait_async(self.must_be_read(least)).await;
             self.learn(room)?;
         }
-        self.try_claim(count).ok_or(WaitError::Closed)
+        self.try_claim(count).map_err(|_| WaitError::Closed)
+    }
+
+    /// The least and the largest count of numbers to claim.
+    #[inline(always)]
+    fn capped(&self, count: Count) -> (usize, usize) {
+        (count.least().min(self.size), count.most())
     }
 
     /// Claims the next number if room for it is already known, the sequencer is open, and the
@@ -235,13 +267,12 @@ impl<S: Sequence> SingleProducerSequencer<S> {
 
     #[track_caller]
     #[inline(always)]
-    fn claim(
+    pub(crate) fn claim_by(
         &mut self,
-        least: usize,
-        most: usize,
+        count: Count,
         until: Option<Instant>,
     ) -> Result<SingleClaim<'_, S>, WaitError> {
-        let least = least.min(most).min(self.size);
+        let (least, most) = self.capped(count);
         if let Some(count) = self.available(most, least)
             && !self.is_closed()
             && !is_cancelled()

@@ -124,8 +124,8 @@ pub const WAITS: [(&str, fn()); 25] = [
         assert!(group.wait_until_published(0).is_err() && group.wait_timeout(0, LONG).is_err());
         assert!(wait(group.wait_async(0)).is_err());
         let sequencer = MultiProducerSequencer::new(group, 2);
-        let full = sequencer.try_claim(2).unwrap();
-        assert!(sequencer.claim_one().is_err() && sequencer.claim_exactly(2).is_err());
+        let full = sequencer.try_claim(..=2).unwrap();
+        assert!(sequencer.claim_one().is_err() && sequencer.claim(2).is_err());
         assert!(sequencer.claim_timeout(1, LONG).is_err());
         assert!(wait(sequencer.claim_async(1)).is_err());
         assert!(sequencer.wait_until_published(0, u8::MAX).is_err());

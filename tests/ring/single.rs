@@ -17,9 +17,9 @@ fn ring<S: Sequence>(size: usize) -> (SequenceBarrier<S>, SingleProducerSequence
 fn a_claim_of_more_than_the_ring_has_takes_all_that_it_has() {
     let (read, mut ring) = ring::<u8>(8);
     assert_eq!(ring.size(), 8);
-    assert_eq!(ring.claim_exactly(usize::MAX).unwrap().range().len(), 8);
-    assert_eq!(ring.claim_up_to(usize::MAX).unwrap().range().len(), 8);
-    ring.claim_exactly(8).unwrap().publish();
+    assert_eq!(ring.claim(usize::MAX).unwrap().range().len(), 8);
+    assert_eq!(ring.claim(..=usize::MAX).unwrap().range().len(), 8);
+    ring.claim(8).unwrap().publish();
     assert_eq!(ring.claim_timeout(1, MOMENT).unwrap_err(), WaitError::TimedOut);
     read.publish(7);
     assert!(ring.claim_timeout(1, MOMENT).is_ok());
@@ -29,15 +29,15 @@ fn a_claim_of_more_than_the_ring_has_takes_all_that_it_has() {
 #[test]
 fn numbers_of_a_dropped_claim_are_claimed_next() {
     let (_read, mut ring) = ring::<u64>(4);
-    drop(ring.claim_exactly(3).unwrap());
-    let _ = std::mem::ManuallyDrop::new(ring.claim_exactly(3).unwrap());
-    let claim = ring.claim_exactly(3).unwrap();
+    drop(ring.claim(3).unwrap());
+    let _ = std::mem::ManuallyDrop::new(ring.claim(3).unwrap());
+    let claim = ring.claim(3).unwrap();
     assert_eq!(claim.range().start(), 0);
     claim.publish_first(1);
     assert_eq!(ring.last_published(), 0);
     assert_eq!(ring.claim_one().unwrap().range().start(), 1);
-    ring.claim_exactly(2).unwrap().publish_first(0);
-    assert_eq!(ring.claim_up_to(9).unwrap().range().len(), 3);
+    ring.claim(2).unwrap().publish_first(0);
+    assert_eq!(ring.claim(..=9).unwrap().range().len(), 3);
 }
 
 /// Q14.
@@ -47,9 +47,9 @@ fn the_producer_waits_for_the_slowest_reader() {
         let read = [SequenceBarrier::<u8>::new(), SequenceBarrier::new()];
         let group = SequenceBarrierGroup::new(read.clone());
         let mut ring = SingleProducerSequencer::new(group, 2).with_strategy(strategy);
-        ring.claim_exactly(2).unwrap().publish();
+        ring.claim(2).unwrap().publish();
         let task = rt.spawn(move || {
-            let first = ring.claim_exactly(2).map(|claim| claim.range().start());
+            let first = ring.claim(2).map(|claim| claim.range().start());
             (first, ring)
         });
         let [fast, slow] = read;
@@ -65,7 +65,7 @@ fn the_producer_waits_for_the_slowest_reader() {
 fn a_claim_that_is_cut_short_changes_nothing() {
     with_each(|rt| {
         let (read, mut ring) = ring::<u8>(2);
-        ring.claim_exactly(2).unwrap().publish();
+        ring.claim(2).unwrap().publish();
         let task = rt.spawn(move || {
             let cancelled = ring.claim_one().map(|_| ()).unwrap_err();
             (cancelled, ring)
@@ -99,7 +99,7 @@ fn the_producer_is_refused_when_a_reader_has_ended() {
     for end in [SequenceBarrier::close, SequenceBarrier::finish] {
         with_each(|rt| {
             let (read, mut ring) = ring::<u8>(2);
-            ring.claim_exactly(2).unwrap().publish();
+            ring.claim(2).unwrap().publish();
             let published = ring.published().clone();
             let producer = rt.spawn(move || ring.claim_one().map(|_| ()).unwrap_err());
             let reader = waits(rt, &published, |published| published.wait_until_published(2));
@@ -112,7 +112,7 @@ fn the_producer_is_refused_when_a_reader_has_ended() {
     let read = SequenceBarrier::<u8>::new();
     read.close();
     let mut ring = SingleProducerSequencer::new(&read, 2);
-    assert!(ring.is_closed() && ring.try_claim(1).is_none() && !ring.any_available());
+    assert!(ring.is_closed() && ring.try_claim(1).is_err() && !ring.any_available());
     assert_eq!(ring.claim_one().unwrap_err(), WaitError::Closed);
 }
 
@@ -127,8 +127,8 @@ fn closing_a_sequencer_ends_the_waits_of_both_sides() {
         assert!(ring.is_closed() && read.is_closed());
         // A claim of no number is refused, too.
         for count in [1, 0] {
-            assert_eq!(ring.claim_up_to(count).unwrap_err(), WaitError::Closed);
-            assert!(ring.try_claim(count).is_none());
+            assert_eq!(ring.claim(..=count).unwrap_err(), WaitError::Closed);
+            assert!(ring.try_claim(..=count).is_err());
         }
     });
 }
@@ -137,7 +137,7 @@ fn closing_a_sequencer_ends_the_waits_of_both_sides() {
 fn a_terminal_sequencer_is_closed_by_either_side() {
     let (read, ring) = ring::<u8>(2);
     let mut ring = ring.terminal();
-    ring.claim_exactly(2).unwrap().publish();
+    ring.claim(2).unwrap().publish();
     assert_eq!(ring.claim_timeout(1, MOMENT).unwrap_err(), WaitError::TimedOut);
     assert!(ring.is_closed() && read.is_closed());
 

@@ -42,11 +42,11 @@ impl Ring {
         while number < self.each {
             let count = number % 3 + 1;
             if number % 8 >= 4 {
-                drop(self.sequencer.claim_up_to(count).unwrap());
+                drop(self.sequencer.claim(..=count).unwrap());
             }
             let claim = match number % 4 {
-                0 => self.sequencer.claim_timeout(count, Duration::from_micros(20)).ok(),
-                1 => match poll_once(self.sequencer.claim_async(count)) {
+                0 => self.sequencer.claim_timeout(..=count, Duration::from_micros(20)).ok(),
+                1 => match poll_once(self.sequencer.claim_async(..=count)) {
                     Poll::Ready(claim) => Some(claim.unwrap()),
                     Poll::Pending => None,
                 },
@@ -57,7 +57,7 @@ impl Ring {
                 }
                 _ => None,
             };
-            let claim = claim.unwrap_or_else(|| self.sequencer.claim_up_to(count).unwrap());
+            let claim = claim.unwrap_or_else(|| self.sequencer.claim(..=count).unwrap());
             number += self.publish(claim, producer, number, number % 3 + 1);
         }
     }

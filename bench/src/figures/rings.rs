@@ -108,7 +108,7 @@ macro_rules! loops {
             let ([mut reader], $($mutable)? producer) = (ring.readers(), ring.producer());
             let began = Instant::now();
             for first in (0..n).step_by(BATCH) {
-                let mut batch = producer.claim_exactly(BATCH).expect("it is open");
+                let mut batch = producer.claim(BATCH).expect("it is open");
                 batch.iter_mut().zip(first..).for_each(|(item, message)| *item = message);
                 batch.publish();
                 read_all(&mut reader);

@@ -4,7 +4,7 @@ use super::waits;
 use crate::ring::sequence::arithmetic::Sequence;
 use crate::ring::sequence::awaited::{CLOSED, Numbers, Options, PUBLISHED};
 use crate::ring::sequence::barrier::SequenceBarrier;
-use crate::ring::sequence::claims::{Claims, Count};
+use crate::ring::sequence::claims::{Claims, Request};
 use crate::ring::sequence::raw_multi::{RawMulti, Reads, Room};
 use crate::scheduler::wait::waiters::{WaitFuture, WaitNode, Waitable, Wakes};
 use crate::shim::check::{Baton, FENCES, ORDERS, Stage, beside, explore, models};
@@ -16,7 +16,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-const ONE: Count = Count { least: 1, most: 1 };
+const ONE: Request = Request { least: 1, most: 1 };
 
 /// A ring, and the barrier of its reader.
 fn ring<S: Sequence>(size: usize) -> (SequenceBarrier<S>, Stage<Arc<RawMulti<S>>>) {
@@ -217,7 +217,7 @@ fn loom_a_producer_may_use_room_that_another_one_found() {
 fn loom_stale_progress_of_narrow_numbers_makes_no_room() {
     explore(2, || {
         const SIZE: usize = u8::LARGEST_RING;
-        const ALL_OF_IT: Count = Count { least: SIZE as u32, most: SIZE as u32 };
+        const ALL_OF_IT: Request = Request { least: SIZE as u32, most: SIZE as u32 };
         let (read, ring) = ring::<u8>(SIZE);
         let claim = move || ring.claims.try_claim(ALL_OF_IT);
         assert!(claim().is_some());

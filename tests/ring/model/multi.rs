@@ -133,9 +133,9 @@ fn claim<'a, S: Wrapping>(
     let asked = if choices.one_in(4) { choices.below(130) } else { choices.below(5) };
     let room = plain.room();
     let claim = match choices.below(4) {
-        0 if room >= asked.min(ring.size()) => ring.claim_exactly(asked).ok(),
-        1 if room > 0 || asked == 0 => ring.claim_up_to(asked).ok(),
-        2 => match poll_once(ring.claim_async(asked)) {
+        0 if room >= asked.min(ring.size()) => ring.claim(asked).ok(),
+        1 if room > 0 || asked == 0 => ring.claim(..=asked).ok(),
+        2 => match poll_once(ring.claim_async(..=asked)) {
             Poll::Ready(claim) => {
                 assert!(!matches!(&claim, Err(error) if *error != WaitError::Closed));
                 claim.ok()
@@ -145,7 +145,7 @@ fn claim<'a, S: Wrapping>(
                 None
             }
         },
-        _ => ring.try_claim(asked),
+        _ => ring.try_claim(..=asked).ok(),
     };
     let has = !plain.closed && (room > 0 || asked == 0);
     assert_eq!(claim.is_some(), has, "asked for {asked}, room for {room}");

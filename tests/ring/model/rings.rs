@@ -45,7 +45,7 @@ fn one(mut producer: Producer<Item>, mut world: World, choices: &mut Choices<'_>
         match choices.below(8) {
             0..=2 => {
                 let asked = choices.below(70);
-                let batch = producer.try_claim(asked);
+                let batch = producer.try_claim(..=asked).ok();
                 if let Some((batch, numbers)) = world.claimed(asked, batch) {
                     world.ends(batch, numbers, choices);
                 }
@@ -72,7 +72,7 @@ fn many(producer: &MultiProducer<Item>, mut world: World, choices: &mut Choices<
         match choices.below(8) {
             0 | 1 => {
                 let asked = choices.below(70);
-                batches.extend(world.claimed(asked, producer.try_claim(asked)));
+                batches.extend(world.claimed(asked, producer.try_claim(..=asked).ok()));
             }
             2 if !batches.is_empty() => {
                 let (batch, numbers) = batches.swap_remove(choices.below(batches.len().min(256)));

@@ -83,9 +83,9 @@ impl<S: Wrapping> World<S> {
         let (asked, room) = (count(choices), self.plain.room());
         // A claim that could wait is called only where it need not.
         let claim = match choices.below(3) {
-            0 if room >= asked.min(self.ring.size()) => self.ring.claim_exactly(asked),
-            1 if room > 0 || asked == 0 => self.ring.claim_up_to(asked),
-            _ => self.ring.try_claim(asked).ok_or(WaitError::Closed),
+            0 if room >= asked.min(self.ring.size()) => self.ring.claim(asked),
+            1 if room > 0 || asked == 0 => self.ring.claim(..=asked),
+            _ => self.ring.try_claim(..=asked).map_err(|_| WaitError::Closed),
         };
         let has = !self.plain.closed && (room > 0 || asked == 0);
         assert_eq!(claim.is_ok(), has, "asked for {asked}, room for {room}");
@@ -96,7 +96,7 @@ impl<S: Wrapping> World<S> {
 
     fn polls_a_claim(&mut self, choices: &mut Choices<'_>) {
         let (asked, room) = (count(choices), self.plain.room());
-        match poll_once(self.ring.claim_async(asked)) {
+        match poll_once(self.ring.claim_async(..=asked)) {
             Poll::Pending => assert!(asked > 0 && room == 0 && !self.plain.closed),
             Poll::Ready(Err(error)) => assert!(self.plain.closed && error == WaitError::Closed),
             Poll::Ready(Ok(claim)) => {

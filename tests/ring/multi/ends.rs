@@ -13,9 +13,9 @@ use cygnet::ring::sequence::{
 fn closing_a_sequencer_ends_the_waits_of_both_sides() {
     with_each(|rt| {
         let (read, ring) = ring::<u8>(2);
-        ring.claim_exactly(2).unwrap().publish();
+        ring.claim(2).unwrap().publish();
         let producers =
-            [1, 2].map(|count| waits(rt, &ring, move |ring| ring.claim_exactly(count).map(|_| ())));
+            [1, 2].map(|count| waits(rt, &ring, move |ring| ring.claim(count).map(|_| ())));
         let reader = waits(rt, &ring, |ring| ring.wait_until_published(2, 1));
         ring.close();
         ring.close();
@@ -25,9 +25,9 @@ fn closing_a_sequencer_ends_the_waits_of_both_sides() {
         assert_eq!(ring.wait_until_published(1, NOTHING), Ok(1));
         // A claim of no number is refused, too.
         for count in [1, 0] {
-            assert_eq!(ring.claim_up_to(count).map(|_| ()), Err(WaitError::Closed));
-            assert!(ring.try_claim(count).is_none());
-            let claim = poll_once(ring.claim_async(count));
+            assert_eq!(ring.claim(..=count).map(|_| ()), Err(WaitError::Closed));
+            assert!(ring.try_claim(..=count).is_err());
+            let claim = poll_once(ring.claim_async(..=count));
             assert_eq!(claim.map_ok(|_| ()), Poll::Ready(Err(WaitError::Closed)));
         }
     });
@@ -45,7 +45,7 @@ fn an_end_also_holds_for_a_sequencer_that_gets_other_options() {
             let (_read, ring) = ring::<u8>(2);
             end(&ring);
             let ring = change(ring);
-            assert!(ring.is_closed() && ring.is_finished() && ring.try_claim(1).is_none());
+            assert!(ring.is_closed() && ring.is_finished() && ring.try_claim(1).is_err());
             assert_eq!(ring.claim_one().map(|_| ()), Err(WaitError::Closed));
             assert_eq!(ring.wait_until_published(0, NOTHING), Err(WaitError::Closed));
         }
@@ -121,8 +121,8 @@ fn a_reader_that_waits_for_the_end_is_woken_however_the_last_claim_ends() {
 fn a_number_handed_over_before_the_end_counts_as_an_open_claim() {
     for end in ENDS {
         let (read, ring) = ring::<u8>(2);
-        ring.claim_exactly(2).unwrap().publish();
-        let (handed, waits) = (begun(ring.claim_async(1)), begun(ring.claim_async(2)));
+        ring.claim(2).unwrap().publish();
+        let (handed, waits) = (begun(ring.claim_async(1)), begun(ring.claim_async(..=2)));
         read.publish(0);
         end(&ring);
         assert!(matches!(poll_once(waits), Poll::Ready(Err(WaitError::Closed))));
@@ -198,7 +198,7 @@ fn producers_are_refused_when_a_reader_has_ended() {
         let read = [SequenceBarrier::<u8>::new(), SequenceBarrier::new()];
         let group = SequenceBarrierGroup::new(read.clone());
         let ring = MultiProducerSequencer::new(group, 2);
-        ring.claim_exactly(2).unwrap().publish();
+        ring.claim(2).unwrap().publish();
         let producer = waits(rt, &ring, |ring| ring.claim_one().map(|_| ()));
         read[1].close();
         assert_eq!(producer.join().unwrap(), Err(WaitError::Closed));

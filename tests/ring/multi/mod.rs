@@ -41,13 +41,13 @@ fn spawned<R: Send + 'static>(
 #[test]
 fn a_claim_of_more_than_the_ring_has_takes_all_that_it_has() {
     let (_read, ring) = ring::<u16>(4);
-    assert_eq!(ring.claim_exactly(usize::MAX).unwrap().range().len(), 4);
-    assert_eq!(ring.claim_up_to(usize::MAX).unwrap().range().len(), 4);
-    for all in [None, Some(ring.claim_exactly(4).unwrap())] {
+    assert_eq!(ring.claim(usize::MAX).unwrap().range().len(), 4);
+    assert_eq!(ring.claim(..=usize::MAX).unwrap().range().len(), 4);
+    for all in [None, Some(ring.claim(4).unwrap())] {
         // A claim of no number is had even from a full ring.
-        assert!(ring.claim_exactly(0).unwrap().range().is_empty());
-        assert!(ring.claim_up_to(0).unwrap().range().is_empty());
-        assert!(ring.try_claim(0).is_some());
+        assert!(ring.claim(0).unwrap().range().is_empty());
+        assert!(ring.claim(..=0).unwrap().range().is_empty());
+        assert!(ring.try_claim(..=0).is_ok());
         drop(all);
     }
     assert_eq!(ring.claim_one().unwrap().range().start(), 0);
@@ -58,8 +58,8 @@ fn a_claim_that_is_cut_short_never_gets_a_number() {
     with_each_strategy(|rt, strategy| {
         let (read, ring) = ring::<u8>(2);
         let ring = ring.with_strategy(strategy);
-        ring.claim_exactly(2).unwrap().publish();
-        let cut = spawned(rt, &ring, strategy, |ring| ring.claim_exactly(2).map(|_| ()));
+        ring.claim(2).unwrap().publish();
+        let cut = spawned(rt, &ring, strategy, |ring| ring.claim(2).map(|_| ()));
         cut.cancel("enough");
         // A task that spins may not have begun.
         let cut = cut.join();
@@ -129,7 +129,7 @@ fn the_size_of_a_ring_is_a_power_of_two() {
 fn numbers_far_in_the_past_count_as_published() {
     let (read, ring) = ring::<u64>(4);
     for _ in 0..100 {
-        let claim = ring.claim_exactly(4).unwrap();
+        let claim = ring.claim(4).unwrap();
         let last = claim.range().last().unwrap();
         claim.publish();
         read.publish(last);

@@ -10,11 +10,11 @@ use cygnet::ring::sequence::{MultiClaim, WaitStrategy};
 fn producers_that_wait_for_room_get_it_in_order() {
     with_each(|rt| {
         let (read, ring) = ring::<u8>(4);
-        ring.claim_exactly(4).unwrap().publish();
+        ring.claim(4).unwrap().publish();
         let order = Count::new();
         let [first, second, third] = [3, 1, 2].map(|count| {
             waits(rt, &ring, move |ring| {
-                let claim = ring.claim_exactly(count).unwrap();
+                let claim = ring.claim(count).unwrap();
                 let place = order.get();
                 order.up();
                 let range = claim.range();
@@ -25,7 +25,7 @@ fn producers_that_wait_for_room_get_it_in_order() {
         // There is room for the second producer, but the first has come before it.
         read.publish(1);
         crate::common::thread::yield_now();
-        assert!(ring.try_claim(1).is_none(), "a new claim does not pass waiters");
+        assert!(ring.try_claim(1).is_err(), "a new claim does not pass waiters");
         assert_eq!(waiting(&ring), 3);
         read.publish(2);
         until_waiting(&ring, 2);
@@ -43,8 +43,8 @@ fn producers_that_wait_for_room_get_it_in_order() {
 #[test]
 fn the_first_producer_has_the_first_number_even_if_it_runs_last() {
     let (read, ring) = ring::<u8>(4);
-    ring.claim_exactly(4).unwrap().publish();
-    let [first, second, third] = [1, 2, 1].map(|count| begun(ring.claim_async(count)));
+    ring.claim(4).unwrap().publish();
+    let [first, second, third] = [1, 2, 1].map(|count| begun(ring.claim_async(..=count)));
     read.publish(3);
     let numbers = |polled| {
         let Poll::Ready(Ok(claim)) = polled else { panic!("there is room") };
@@ -65,7 +65,7 @@ fn tasks_that_wait_for_room_are_numbered_in_order() {
     with_each(|rt| {
         let (read, ring) = ring::<u64>(2);
         let ring = ring.with_strategy(WaitStrategy::Park);
-        ring.claim_exactly(2).unwrap().publish();
+        ring.claim(2).unwrap().publish();
         for lap in 1..=scaled(50) as u64 {
             let tasks =
                 [(); 2].map(|()| waits(rt, &ring, |ring| publish(ring.claim_one().unwrap())));
@@ -79,12 +79,12 @@ fn tasks_that_wait_for_room_are_numbered_in_order() {
 #[test]
 fn a_producer_that_is_dropped_with_its_number_leaves_no_hole() {
     let (read, ring) = ring::<u8>(4);
-    ring.claim_exactly(4).unwrap().publish();
-    let [first, second, third] = [1, 2, 1].map(|count| begun(ring.claim_async(count)));
+    ring.claim(4).unwrap().publish();
+    let [first, second, third] = [1, 2, 1].map(|count| begun(ring.claim_async(..=count)));
     read.publish(3);
     // The newest claim is taken back, and its number is the next one.
     drop(third);
-    assert_eq!(ring.try_claim(4).unwrap().range().start(), 7);
+    assert_eq!(ring.try_claim(..=4).unwrap().range().start(), 7);
     // The number of an older claim is skipped.
     drop(first);
     assert_eq!(ring.last_published_after(3), 4);
@@ -94,7 +94,7 @@ fn a_producer_that_is_dropped_with_its_number_leaves_no_hole() {
     claim.publish();
     assert_eq!(ring.last_published_after(3), 6);
     read.publish(6);
-    assert_eq!(ring.claim_exactly(4).unwrap().range().start(), 7);
+    assert_eq!(ring.claim(4).unwrap().range().start(), 7);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_task_that_is_cancelled_with_its_number_leaves_no_hole() {
         for lap in 0..scaled(50) {
             let (read, ring) = ring::<u8>(2);
             let ring = ring.with_strategy(WaitStrategy::Park);
-            ring.claim_exactly(2).unwrap().publish();
+            ring.claim(2).unwrap().publish();
             let [cut, stays] = [(); 2]
                 .map(|()| waits(rt, &ring, |ring| ring.claim_one().map(|claim| claim.publish())));
             if lap % 2 == 0 {
@@ -121,7 +121,7 @@ fn a_task_that_is_cancelled_with_its_number_leaves_no_hole() {
             assert_eq!(items, 1 + usize::from(cut.is_ok()));
             // No room is lost: the next claim gets what was not published.
             read.publish(last);
-            assert_eq!(ring.try_claim(2).unwrap().range().len(), 2);
+            assert_eq!(ring.try_claim(..=2).unwrap().range().len(), 2);
         }
     });
 }
@@ -130,9 +130,9 @@ fn a_task_that_is_cancelled_with_its_number_leaves_no_hole() {
 fn a_waiter_for_many_numbers_that_leaves_lets_the_next_ones_pass() {
     with_each(|rt| {
         let (read, ring) = ring::<u8>(4);
-        ring.claim_exactly(4).unwrap().publish();
+        ring.claim(4).unwrap().publish();
         read.publish(0);
-        let much = waits(rt, &ring, |ring| ring.claim_exactly(3).map(|_| ()).unwrap_err());
+        let much = waits(rt, &ring, |ring| ring.claim(3).map(|_| ()).unwrap_err());
         let little = waits(rt, &ring, |ring| ring.claim_one().map(|claim| claim.range().start()));
         much.cancel("enough");
         assert!(matches!(much.join().unwrap(), WaitError::Cancelled(_)));
@@ -145,7 +145,7 @@ fn a_number_handed_to_an_unpolled_future_blocks_no_other_producer() {
     with_each_strategy(|rt, strategy| {
         let (read, ring) = ring::<u8>(4);
         let ring = ring.with_strategy(strategy);
-        ring.claim_exactly(4).unwrap().publish();
+        ring.claim(4).unwrap().publish();
         let granted = begun(ring.claim_async(1));
         let has_begun = Flag::new();
         let other = rt.spawn(own(&ring, move |ring| {
@@ -158,9 +158,9 @@ fn a_number_handed_to_an_unpolled_future_blocks_no_other_producer() {
         read.publish(3);
         assert_eq!(other.join().unwrap(), Ok(true));
         assert!(ring.any_available());
-        let claim = ring.try_claim(4).unwrap();
+        let claim = ring.try_claim(..=4).unwrap();
         assert_eq!(claim.range().len(), 2);
-        assert!(!ring.any_available() && ring.try_claim(1).is_none());
+        assert!(!ring.any_available() && ring.try_claim(1).is_err());
         claim.publish();
         assert_eq!(ring.last_published_after(3), 3, "readers wait for the first number");
         drop(granted);
@@ -173,11 +173,11 @@ fn a_number_handed_to_an_unpolled_future_blocks_no_other_producer() {
 fn a_reader_ahead_of_all_claims_makes_no_more_room_and_blocks_no_waiter() {
     with_each(|rt| {
         let (read, ring) = ring::<u64>(4);
-        ring.claim_exactly(4).unwrap().publish();
-        let first = begun(ring.claim_async(4));
-        let second = waits(rt, &ring, |ring| publish(ring.claim_exactly(4).unwrap()));
+        ring.claim(4).unwrap().publish();
+        let first = begun(ring.claim_async(..=4));
+        let second = waits(rt, &ring, |ring| publish(ring.claim(4).unwrap()));
         read.publish(100);
-        let third = ring.try_claim(9).unwrap();
+        let third = ring.try_claim(..=9).unwrap();
         assert_eq!((third.range().start(), third.range().len()), (12, 4));
         let Poll::Ready(Ok(claim)) = poll_once(first) else { panic!("there is room") };
         assert_eq!((claim.range().start(), claim.range().len()), (4, 4));

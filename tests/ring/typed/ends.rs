@@ -6,19 +6,6 @@ use cygnet::ring::sequence::WaitStrategy;
 use cygnet::ring::{self, MultiProducer, Stage};
 use cygnet::sync::{SendError, TryRecvError};
 
-/// Runs a block for either kind of ring, with its constructor.
-macro_rules! with_both {
-    (|$new:ident| $body:block) => {
-        use ring::single_producer as $new;
-        $body;
-        #[allow(unused_mut)] // a handle of several producers needs no exclusive access
-        {
-            use ring::multi_producer as $new;
-            $body
-        }
-    };
-}
-
 /// Sends one item, or returns why not.
 fn send_one(producer: MultiProducer<u32>) -> Result<(), WaitError> {
     producer.send(1).map_err(|error| error.reason().clone())
@@ -69,7 +56,7 @@ fn a_closed_ring_refuses_writers_and_is_read_to_its_end() {
         assert!(producer.is_closed());
         let refused: SendError<u32> = producer.send(9).unwrap_err();
         assert_eq!((refused.reason(), refused.clone().into_inner()), (&WaitError::Closed, 9));
-        assert!(producer.try_claim(1).is_none());
+        assert!(producer.try_claim(1).is_err());
         assert_eq!(rt.spawn(move || drain(&mut stage)).join().unwrap(), 3);
     });
 }
@@ -79,7 +66,7 @@ fn items_sent_before_the_close_are_read_though_an_earlier_batch_is_open() {
     let mut ring = ring::multi_producer(8, u32::default);
     let (mut first, mut last) = (ring.stage(), ring.stage());
     let producer = ring.producer();
-    let mut batch = producer.claim_exactly(2).unwrap();
+    let mut batch = producer.claim(2).unwrap();
     producer.send(7).unwrap();
     producer.close();
     for stage in [&mut first, &mut last] {
@@ -130,9 +117,9 @@ fn a_forgotten_batch_is_given_back_when_the_last_writer_is_dropped() {
         let (mut stage, producer) = (ring.stage(), ring.producer());
         let other = producer.clone();
         producer.send(1).unwrap();
-        std::mem::forget(producer.claim_exactly(2).unwrap());
+        std::mem::forget(producer.claim(2).unwrap());
         other.send(2).unwrap();
-        std::mem::forget(other.claim_exactly(3).unwrap());
+        std::mem::forget(other.claim(3).unwrap());
         let reader = rt.spawn(move || drain(&mut stage));
         drop(producer);
         other.close();
@@ -176,7 +163,7 @@ fn a_writer_is_refused_once_a_reader_is_dropped_while_another_one_is() {
                 s.spawn(move || drop(other));
                 drop(gone);
                 assert!(!batch.publish());
-                assert!(producer.is_closed() && producer.try_claim(1).is_none());
+                assert!(producer.is_closed() && producer.try_claim(1).is_err());
             });
         });
     });
@@ -213,7 +200,7 @@ fn closing_a_ring_wakes_the_waiters_of_both_sides() {
         let mut ring = ring::multi_producer(2, u32::default);
         let (mut first, mut last) = (ring.stage(), ring.stage());
         let producer = ring.producer();
-        producer.claim_exactly(2).unwrap().publish();
+        producer.claim(2).unwrap().publish();
         let writer = rt.spawn(own(&producer, send_one));
         let reader = rt.spawn(move || drain(&mut last));
         eventually("they wait", || parks(rt) >= 2);
@@ -274,7 +261,7 @@ fn a_reader_beside_one_that_is_dropped_reads_all_published_items() {
     with_each(|rt| {
         let mut ring = ring::multi_producer(4, u32::default);
         let ([vanishes, mut stays], producer) = (ring.readers(), ring.producer());
-        producer.claim_exactly(4).unwrap().publish();
+        producer.claim(4).unwrap().publish();
         let writer = parked(rt, 1, own(&producer, send_one));
         drop(vanishes);
         assert_eq!(writer.join().unwrap(), Err(WaitError::Closed));

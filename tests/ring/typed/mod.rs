@@ -1,5 +1,19 @@
 //! `cygnet::ring`: items that stages write and read in place, in batches.
 
+/// Runs a block for either kind of ring, with its constructor.
+macro_rules! with_both {
+    (|$new:ident| $body:block) => {
+        use ring::single_producer as $new;
+        $body;
+        #[allow(unused_mut)] // a handle of several producers needs no exclusive access
+        {
+            use ring::multi_producer as $new;
+            $body
+        }
+    };
+}
+
+mod claims;
 mod ends;
 mod storm;
 
@@ -58,7 +72,7 @@ fn items_stay_where_they_are() {
 #[test]
 fn a_batch_gives_slices_of_adjacent_items() {
     let (mut stage, mut producer) = one_stage(8, u32::default);
-    producer.claim_exactly(6).unwrap().publish();
+    producer.claim(6).unwrap().publish();
     drop(stage.next_batch());
     let mut batch = producer.claim(5).unwrap();
     let lens: Vec<_> = batch.slices_mut().map(|slice| slice.len()).collect();
@@ -83,10 +97,10 @@ fn a_stage_sees_the_items_that_all_readers_of_the_stage_before_have_read() {
     let [mut a, mut b] = ring.readers();
     let mut last = ring.stage();
     let producer = ring.producer();
-    producer.claim_exactly(3).unwrap().iter_mut().zip(1..).for_each(|(item, n)| *item = n);
+    producer.claim(3).unwrap().iter_mut().zip(1..).for_each(|(item, n)| *item = n);
     // The claim was given back, so that no stage sees it.
     assert_eq!(double.try_next_batch().unwrap_err(), TryRecvError::Empty);
-    let mut batch = producer.claim_exactly(3).unwrap();
+    let mut batch = producer.claim(3).unwrap();
     batch.iter_mut().zip(1..).for_each(|(item, n)| *item = n);
     batch.publish();
     assert_eq!(
@@ -160,11 +174,11 @@ fn waits_and_claims_that_are_cut_short_change_nothing() {
             let reads = s.spawn(|| poll_once(reader.next_batch_async()).is_pending());
             assert!(reads.join().unwrap());
         });
-        producer.claim_exactly(2).unwrap().publish();
+        producer.claim(2).unwrap().publish();
         assert_eq!(producer.claim_timeout(1, MOMENT).unwrap_err(), WaitError::TimedOut);
-        assert!(producer.try_claim(1).is_none());
+        assert!(producer.try_claim(1).is_err());
         for _ in 0..3 {
-            cut(rt.spawn(own(&producer, |producer| producer.claim_exactly(2).map(drop))));
+            cut(rt.spawn(own(&producer, |producer| producer.claim(2).map(drop))));
         }
         assert_eq!(reader.next_batch().unwrap().len(), 2);
         producer.send(7).unwrap();

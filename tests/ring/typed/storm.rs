@@ -33,11 +33,11 @@ fn write(producer: &MultiProducer<Item>, this: u8, items: u64) {
     let mut number = 0;
     while number < items {
         let count = (number % 7 + 1).min(items - number) as usize;
-        let mut given_up = producer.claim(count).unwrap();
+        let mut given_up = producer.claim(..=count).unwrap();
         given_up.iter_mut().for_each(|item| *item = (0, u64::MAX));
         if number % 3 == 0 {
             // The claim is given up as the older one, if there is room for a newer one.
-            if let Some(mut newer) = producer.try_claim(1) {
+            if let Ok(mut newer) = producer.try_claim(1) {
                 newer.iter_mut().for_each(|item| *item = (this, number));
                 drop(given_up);
                 newer.publish();
@@ -49,7 +49,7 @@ fn write(producer: &MultiProducer<Item>, this: u8, items: u64) {
             continue;
         }
         drop(given_up);
-        let mut batch = producer.claim(count).unwrap();
+        let mut batch = producer.claim(..=count).unwrap();
         for item in batch.iter_mut() {
             *item = (this, number);
             number += 1;
@@ -102,7 +102,7 @@ fn line_of_stages(workers: &[usize], strategy: WaitStrategy, items: u64) {
         let writer = rt.spawn(move || {
             let mut number = 0;
             while number < items {
-                let mut batch = producer.claim((items - number).min(32) as usize).unwrap();
+                let mut batch = producer.claim(..=(items - number).min(32) as usize).unwrap();
                 let take = batch.len() / 2 + 1;
                 for item in batch.iter_mut() {
                     *item = number;

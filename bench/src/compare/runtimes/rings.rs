@@ -43,7 +43,7 @@ macro_rules! write {
                 $producer.send(first as u64).expect("it is open");
                 continue;
             }
-            let mut batch = $producer.claim_exactly($traffic.batch).expect("it is open");
+            let mut batch = $producer.claim($traffic.batch).expect("it is open");
             batch.iter_mut().zip(first as u64..).for_each(|(item, n)| *item = n);
             batch.publish();
         }

@@ -66,8 +66,8 @@ fn write(lines: &ring::MultiProducer<Item>, count: u64, rng: &mut Rng) -> u64 {
     while left > 0 {
         let many = rng.count(1, 4).min(left as usize);
         let batch = match rng.one_in(4) {
-            true => lines.claim_timeout(many, limit(rng, 300)),
-            false => lines.claim(many),
+            true => lines.claim_timeout(..=many, limit(rng, 300)),
+            false => lines.claim(..=many),
         };
         let Some(mut batch) = in_time(batch).expect("the readers exist") else { continue };
         if rng.one_in(10) {
@@ -101,8 +101,8 @@ pub(crate) fn sequence(p: &mut Program) {
                 let timed = rng.one_in(4);
                 let many = rng.count(1, 3).min(size);
                 let claim = match timed {
-                    true => ring.claim_timeout(many, limit(&mut rng, 300)),
-                    false => ring.claim_up_to(many),
+                    true => ring.claim_timeout(..=many, limit(&mut rng, 300)),
+                    false => ring.claim(..=many),
                 };
                 let Some(claim) = in_time(claim).expect("the ring is open") else { continue };
                 drop(pause(&mut rng));
