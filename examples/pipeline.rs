@@ -160,7 +160,7 @@ fn bring(
 /// Calls `f` with each record, batch by batch, until there are no more or the task is cancelled.
 fn each_batch(stage: &mut Stage<Record>, mut f: impl FnMut(&mut Record)) {
     loop {
-        match stage.next_batch() {
+        match stage.next_batch(..) {
             Ok(mut batch) => batch.iter_mut().for_each(&mut f),
             Err(WaitError::Closed | WaitError::Cancelled(_)) => return,
             Err(other) => unreachable!("no time was set: {other}"),
@@ -196,7 +196,7 @@ fn keep(stage: &mut Stage<Record>) {
 /// Writes each line with the mean so far, and counts the lines.
 fn write(mut stage: Stage<Record>, output: impl Write, written: &AtomicU64) -> io::Result<()> {
     let mut output = io::BufWriter::new(output);
-    while let Ok(batch) = stage.next_batch() {
+    while let Ok(batch) = stage.next_batch(..) {
         for record in batch.iter() {
             // After an error the stage is dropped, and that ends the ring: the reader's claim
             // fails.

@@ -1,5 +1,5 @@
+use super::cursor::Cursor;
 use super::items::{Items, Runs};
-use super::reader::Cursor;
 use crate::ring::sequence::{MultiClaim, SequenceRange, SingleClaim};
 use std::fmt;
 use std::iter::from_fn;
@@ -26,7 +26,7 @@ pub struct Batch<'a, T> {
 /// let mut stage = ring.stage();
 /// let mut producer = ring.producer();
 /// producer.send(Cell::new(1)).unwrap();
-/// let batch = stage.next_batch().unwrap();
+/// let batch = stage.next_batch(..).unwrap();
 /// let slices = batch.slices();
 /// std::thread::scope(|s| _ = s.spawn(|| slices.count()));
 /// ```

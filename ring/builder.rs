@@ -1,7 +1,8 @@
+use super::cursor::Cursor;
 use super::items::Items;
 use super::producer::{Last, MultiProducer, Producer};
 use super::producers::{Many, One};
-use super::reader::{Cursor, Reader, Stage};
+use super::reader::{Reader, Stage};
 use crate::ring::sequence::{
     MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup, SingleProducerSequencer, Source,
     WaitStrategy, assert_size,

@@ -29,20 +29,20 @@
 //!
 //! rt.block_on(|| {
 //!     let parse = cygnet::spawn(move || {
-//!         while let Ok(mut batch) = parse.next_batch() {
+//!         while let Ok(mut batch) = parse.next_batch(..) {
 //!             batch.iter_mut().for_each(|line| line.number = line.text.parse().ok());
 //!         }
 //!     });
 //!     let sum = cygnet::spawn(move || {
 //!         let mut total = 0;
-//!         while let Ok(batch) = sum.next_batch() {
+//!         while let Ok(batch) = sum.next_batch(..) {
 //!             total += batch.iter().filter_map(|line| line.number).sum::<i64>();
 //!         }
 //!         total
 //!     });
 //!     let count = cygnet::spawn(move || {
 //!         let mut total = 0;
-//!         while let Ok(batch) = count.next_batch() {
+//!         while let Ok(batch) = count.next_batch(..) {
 //!             total += batch.len();
 //!         }
 //!         total
@@ -87,6 +87,7 @@
 
 mod batch;
 mod builder;
+mod cursor;
 mod items;
 mod producer;
 mod reader;

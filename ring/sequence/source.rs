@@ -1,10 +1,11 @@
 //! The source of a ring's reader.
 
-use super::awaited::{Numbers, try_until, wait_until};
+use super::awaited::{Numbers, try_until, wait_async, wait_until};
 use super::group::SequenceBarrierGroup;
 use super::multi::MultiProducerSequencer;
 use crate::shim::time::Instant;
 use crate::sync::WaitError;
+use std::panic::Location;
 
 #[derive(Clone)]
 pub(crate) enum Source {
@@ -14,29 +15,37 @@ pub(crate) enum Source {
     Stamps(MultiProducerSequencer<u64>),
 }
 
-/// The reader has read all numbers before `next`.
+/// The waits of a reader for `target`. It has read all numbers before `next`, which is `target` or
+/// comes before it.
 impl Source {
     #[track_caller]
     #[inline]
-    pub(crate) fn wait_until(&self, next: u64, until: Option<Instant>) -> Result<u64, WaitError> {
+    pub(crate) fn wait_until(
+        &self,
+        target: u64,
+        next: u64,
+        until: Option<Instant>,
+    ) -> Result<u64, WaitError> {
         match self {
-            Source::Barriers(group) => wait_until(group.raw(), next, until),
-            Source::Stamps(sequencer) => wait_until(&sequencer.reads_from(next), next, until),
+            Source::Barriers(group) => wait_until(group.raw(), target, until),
+            Source::Stamps(sequencer) => wait_until(&sequencer.reads_from(next), target, until),
         }
     }
 
-    pub(crate) async fn wait_async(&self, next: u64) -> Result<u64, WaitError> {
+    pub(crate) async fn wait_async(&self, target: u64, next: u64) -> Result<u64, WaitError> {
         match self {
-            Source::Barriers(group) => group.wait_async(next).await,
-            Source::Stamps(sequencer) => sequencer.wait_async(next).await,
+            Source::Barriers(group) => group.wait_async(target).await,
+            Source::Stamps(sequencer) => {
+                wait_async(&sequencer.reads_from(next), target, Location::caller()).await
+            }
         }
     }
 
     /// Returns the result that a wait would have now, or `None` if it would have to wait.
-    pub(crate) fn try_until(&self, next: u64) -> Option<Result<u64, WaitError>> {
+    pub(crate) fn try_until(&self, target: u64, next: u64) -> Option<Result<u64, WaitError>> {
         match self {
-            Source::Barriers(group) => try_until(group.raw(), next),
-            Source::Stamps(sequencer) => try_until(&sequencer.reads_from(next), next),
+            Source::Barriers(group) => try_until(group.raw(), target),
+            Source::Stamps(sequencer) => try_until(&sequencer.reads_from(next), target),
         }
     }
 

@@ -135,8 +135,8 @@ pub const WAITS: [(&str, fn()); 25] = [
         let mut builder = ring::multi_producer(2, String::new);
         let (mut stage, [mut reader]) = (builder.stage(), builder.readers());
         let producer = builder.producer();
-        assert!(stage.next_batch().is_err() && stage.next_batch_timeout(LONG).is_err());
-        assert!(wait(stage.next_batch_async()).is_err());
+        assert!(stage.next_batch(..).is_err() && stage.next_batch_timeout(.., LONG).is_err());
+        assert!(wait(stage.next_batch_async(..)).is_err());
         (0..2)
             .for_each(|_| producer.try_claim(1).into_iter().for_each(|batch| _ = batch.publish()));
         assert!(producer.send(String::from("waits")).is_err());

@@ -85,7 +85,7 @@ pub fn bare_batches(n: u64) -> Duration {
 }
 
 fn read_all(reader: &mut Reader<u64>) {
-    let batch = reader.next_batch().expect("it is open");
+    let batch = reader.next_batch(..).expect("it is open");
     batch.iter().for_each(|&message| _ = black_box(message));
 }
 

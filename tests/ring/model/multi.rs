@@ -2,7 +2,7 @@
 
 use super::{Wrapping, answer, near_an_edge, poll_once, size};
 use crate::choices::Choices;
-use cygnet::ring::sequence::{MultiClaim, MultiProducerSequencer, SequenceBarrier};
+use cygnet::ring::sequence::{MultiClaim, MultiProducerSequencer, SequenceBarrier, SequenceRange};
 use cygnet::sync::WaitError;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,7 +17,7 @@ pub(super) enum Slot {
 
 /// The state of the model.
 pub(super) struct Plain {
-    size: i128,
+    pub(super) size: i128,
     first: i128,
     /// The state of each number that was claimed and not rolled back.
     pub(super) slots: BTreeMap<i128, Slot>,
@@ -45,6 +45,12 @@ impl Plain {
     /// Returns whether no more numbers will be published.
     pub(super) fn is_finished(&self) -> bool {
         self.closed && self.last() + 1 == self.next
+    }
+
+    /// Checks that a batch has all of the numbers that were asked for, or the rest of the ring.
+    pub(super) fn is_exact(&self, batch: &SequenceRange<u64>, asked: usize, rest: Option<i128>) {
+        let len = batch.len() as i128;
+        assert!(len == self.size.min(asked as i128) || Some(len) == rest, "{batch:?} of {asked}");
     }
 
     pub(super) fn room(&self) -> usize {

@@ -194,12 +194,27 @@ impl World {
         self.plain.read = self.read[0].min(self.read[1]);
     }
 
-    /// Reads a batch: kind 0 forgets the batch; 1 and 2 read at most that many items.
+    /// Reads a batch: kind 0 forgets the batch; 1 and 2 read at most that many items, and 4 and 5
+    /// exactly that many.
     fn stage_reads(&mut self, kind: usize) {
         let (from, last) = (self.staged + 1, self.plain.last());
         let mut batch = match kind {
-            1 | 2 if from <= last => self.stage.next_batch_up_to(kind).unwrap(),
-            _ => match self.stage.try_next_batch() {
+            1 | 2 if from <= last => self.stage.next_batch(..=kind).unwrap(),
+            4 | 5 => match self.stage.try_next_batch(kind) {
+                Ok(batch) => {
+                    let rest = self.plain.is_finished().then_some(last + 1 - from);
+                    self.plain.is_exact(&batch.numbers(), kind, rest);
+                    batch
+                }
+                Err(why) => {
+                    assert!(last + 1 - from < self.plain.size.min(kind as i128), "it is there");
+                    let ended = self.plain.is_finished();
+                    assert!(from > last || !ended, "the rest is there");
+                    self.told |= ended;
+                    return assert_eq!(why, nothing(self.told));
+                }
+            },
+            _ => match self.stage.try_next_batch(..) {
                 Ok(batch) => batch,
                 Err(why) => {
                     assert!(from > last, "nothing is there");
@@ -229,8 +244,20 @@ impl World {
         let (from, last) = (self.read[who] + 1, self.staged);
         let reader = &mut self.readers[who];
         let batch = match kind {
-            1 | 2 if from <= last => reader.next_batch_up_to(kind).unwrap(),
-            _ => match reader.try_next_batch() {
+            1 | 2 if from <= last => reader.next_batch(..=kind).unwrap(),
+            4 | 5 => match reader.try_next_batch(kind) {
+                Ok(batch) => {
+                    let rest = self.told.then_some(last + 1 - from);
+                    self.plain.is_exact(&batch.numbers(), kind, rest);
+                    batch
+                }
+                Err(why) => {
+                    assert!(last + 1 - from < self.plain.size.min(kind as i128), "it is there");
+                    assert!(from > last || !self.told, "the rest is there");
+                    return assert_eq!(why, nothing(self.told));
+                }
+            },
+            _ => match reader.try_next_batch(..) {
                 Ok(batch) => batch,
                 Err(why) => {
                     assert!(from > last, "nothing is there");
@@ -263,9 +290,9 @@ impl World {
             }
         }
         let ended = nothing(self.plain.is_finished());
-        assert_eq!(self.stage.try_next_batch().unwrap_err(), ended);
+        assert_eq!(self.stage.try_next_batch(..).unwrap_err(), ended);
         for reader in &mut self.readers {
-            assert_eq!(reader.try_next_batch().unwrap_err(), ended);
+            assert_eq!(reader.try_next_batch(..).unwrap_err(), ended);
         }
     }
 }

@@ -44,7 +44,7 @@ fn a_claim_takes_exactly_a_count_or_what_there_is_of_a_range() {
             assert_eq!(producer.try_claim(exact).unwrap_err(), TryClaimError::Full);
             assert!(poll_once(producer.claim_async(exact)).is_pending());
         }
-        drop(stage.next_batch());
+        drop(stage.next_batch(..));
         for exact in [8, 9, usize::MAX] {
             assert_eq!(producer.claim(exact).unwrap().len(), 8);
             assert_eq!(producer.claim(exact..).unwrap().len(), 8);
@@ -114,10 +114,10 @@ fn a_claim_at_once_does_not_pass_a_producer_that_waits() {
     let mut first = Box::pin(producer.claim_async(3));
     let mut cx = Context::from_waker(Waker::noop());
     assert!(first.as_mut().poll(&mut cx).is_pending());
-    drop(stage.next_batch_up_to(2));
+    drop(stage.next_batch(..=2));
     assert_eq!(producer.try_claim(1).unwrap_err(), TryClaimError::Full);
     assert_eq!(producer.try_send(1), Err(TrySendError::Full(1)));
-    drop(stage.next_batch());
+    drop(stage.next_batch(..));
     let Poll::Ready(Ok(batch)) = first.as_mut().poll(&mut cx) else { panic!("it has its room") };
     assert_eq!(batch.len(), 3);
     producer.try_send(1).unwrap();
@@ -170,9 +170,9 @@ fn a_claim_of_several_waits_until_all_of_them_are_free() {
                 2 => producer.claim_deadline(3, late()).map(|batch| batch.len()),
                 _ => wait(producer.claim_async(3)).unwrap().map(|batch| batch.len()),
             });
-            drop(stage.next_batch_up_to(1));
+            drop(stage.next_batch(..=1));
             thread::yield_now();
-            drop(stage.next_batch_up_to(2));
+            drop(stage.next_batch(..=2));
             assert_eq!(waits.join().unwrap(), Ok(3));
         }
     });

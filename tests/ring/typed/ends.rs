@@ -14,7 +14,7 @@ fn send_one(producer: MultiProducer<u32>) -> Result<(), WaitError> {
 /// Reads to the end, and returns how many items there were.
 fn drain(stage: &mut Stage<u32>) -> usize {
     let mut count = 0;
-    while let Ok(batch) = stage.next_batch_up_to(2) {
+    while let Ok(batch) = stage.next_batch(..=2) {
         count += batch.len();
     }
     count
@@ -35,9 +35,9 @@ fn all_stages_read_all_items_after_the_last_writer_is_dropped() {
         other.send(5).unwrap();
         drop(other);
         assert_eq!(drain(&mut first), 6);
-        assert_eq!(first.next_batch().unwrap_err(), WaitError::Closed);
+        assert_eq!(first.next_batch(..).unwrap_err(), WaitError::Closed);
         // The fast reader is done, and is dropped, long before the slow one.
-        let batches = std::iter::from_fn(|| Some(fast.next_batch().ok()?.len()));
+        let batches = std::iter::from_fn(|| Some(fast.next_batch(..).ok()?.len()));
         assert_eq!(batches.sum::<usize>(), 6);
         drop((first, fast));
         let in_task = rt.spawn(move || drain(&mut last));
@@ -70,21 +70,21 @@ fn items_sent_before_the_close_are_read_though_an_earlier_batch_is_open() {
     producer.send(7).unwrap();
     producer.close();
     for stage in [&mut first, &mut last] {
-        assert_eq!(stage.try_next_batch().unwrap_err(), TryRecvError::Empty);
+        assert_eq!(stage.try_next_batch(..).unwrap_err(), TryRecvError::Empty);
     }
     batch.iter_mut().for_each(|item| *item = 3);
     assert!(batch.publish_first(1));
     for stage in [&mut first, &mut last] {
-        let items: Vec<_> = stage.next_batch().unwrap().iter().copied().collect();
+        let items: Vec<_> = stage.next_batch(..).unwrap().iter().copied().collect();
         assert_eq!(items, [3, 7]);
     }
     assert_eq!(
-        last.try_next_batch().unwrap_err(),
+        last.try_next_batch(..).unwrap_err(),
         TryRecvError::Empty,
         "the first stage may go on"
     );
-    assert_eq!(first.next_batch().unwrap_err(), WaitError::Closed);
-    assert_eq!(last.try_next_batch().unwrap_err(), TryRecvError::Closed);
+    assert_eq!(first.next_batch(..).unwrap_err(), WaitError::Closed);
+    assert_eq!(last.try_next_batch(..).unwrap_err(), TryRecvError::Closed);
 }
 
 #[test]
@@ -136,20 +136,20 @@ fn a_batch_that_is_published_after_a_reader_is_dropped_comes_too_late() {
     producer.send(1).unwrap();
     let batch = producer.claim(2).unwrap();
     drop(gone);
-    assert_eq!(stays.next_batch().unwrap().len(), 1);
-    assert_eq!(stays.next_batch().unwrap_err(), WaitError::Closed);
+    assert_eq!(stays.next_batch(..).unwrap().len(), 1);
+    assert_eq!(stays.next_batch(..).unwrap_err(), WaitError::Closed);
     assert!(!batch.publish());
-    assert_eq!(stays.next_batch().unwrap_err(), WaitError::Closed);
-    assert_eq!(stays.try_next_batch().unwrap_err(), TryRecvError::Closed);
+    assert_eq!(stays.next_batch(..).unwrap_err(), WaitError::Closed);
+    assert_eq!(stays.try_next_batch(..).unwrap_err(), TryRecvError::Closed);
 
     let mut ring = ring::multi_producer(4, u32::default);
     let ([gone, mut stays], producer) = (ring.readers(), ring.producer());
     let batch = producer.claim(2).unwrap();
     drop(gone);
-    assert_eq!(stays.try_next_batch().unwrap_err(), TryRecvError::Empty);
+    assert_eq!(stays.try_next_batch(..).unwrap_err(), TryRecvError::Empty);
     assert!(!batch.publish());
-    assert_eq!(stays.next_batch().unwrap().len(), 2, "it reads the open batch");
-    assert_eq!(stays.next_batch().unwrap_err(), WaitError::Closed);
+    assert_eq!(stays.next_batch(..).unwrap().len(), 2, "it reads the open batch");
+    assert_eq!(stays.next_batch(..).unwrap_err(), WaitError::Closed);
 }
 
 #[test]
@@ -182,9 +182,9 @@ fn a_reader_stays_at_the_end_in_a_blocking_call_of_a_cancelled_task() {
                     s.spawn(move || producer.claim(1).map(|batch| batch.publish()));
                     s.spawn(move || drop(gone));
                     let ended = Err(TryRecvError::Closed);
-                    spin_until(|| stays.try_next_batch().map(|_| ()) == ended);
+                    spin_until(|| stays.try_next_batch(..).map(|_| ()) == ended);
                     for _ in 0..3 {
-                        assert_eq!(stays.next_batch().unwrap_err(), WaitError::Closed);
+                        assert_eq!(stays.next_batch(..).unwrap_err(), WaitError::Closed);
                         thread::yield_now();
                     }
                 });
@@ -220,7 +220,7 @@ fn a_reader_that_is_dropped_ends_the_ring_after_what_it_has_read() {
         let mut last = ring.stage();
         let mut producer = ring.producer();
         (0..4).for_each(|item| producer.send(item).unwrap());
-        drop(vanishes.next_batch_up_to(3));
+        drop(vanishes.next_batch(..=3));
         drop(vanishes);
         let last = rt.spawn(move || drain(&mut last));
         // The writer is refused, and does not wait for room that will never be there.
@@ -266,8 +266,8 @@ fn a_reader_beside_one_that_is_dropped_reads_all_published_items() {
         drop(vanishes);
         assert_eq!(writer.join().unwrap(), Err(WaitError::Closed));
         assert!(producer.is_closed());
-        assert_eq!(stays.next_batch().unwrap().len(), 4);
-        assert_eq!(stays.next_batch().unwrap_err(), WaitError::Closed);
+        assert_eq!(stays.next_batch(..).unwrap().len(), 4);
+        assert_eq!(stays.next_batch(..).unwrap_err(), WaitError::Closed);
     });
 }
 
@@ -276,7 +276,7 @@ fn a_panic_of_a_reader_ends_the_ring() {
     with_each(|rt| {
         let (mut stage, mut producer) = one_stage(4, u32::default);
         let reader = rt.spawn(move || {
-            let _batch = stage.next_batch().unwrap();
+            let _batch = stage.next_batch(..).unwrap();
             panic!("a bad item");
         });
         spin_until(|| producer.send(1).is_err());
@@ -291,7 +291,7 @@ fn a_ring_that_never_had_a_writer_is_at_its_end() {
         let mut ring = new(4, u32::default);
         let mut stage = ring.stage();
         drop(ring);
-        assert_eq!(stage.next_batch().unwrap_err(), WaitError::Closed);
+        assert_eq!(stage.next_batch(..).unwrap_err(), WaitError::Closed);
     });
 }
 
@@ -301,7 +301,7 @@ fn items_are_dropped_once_with_the_ring() {
     let (mut stage, mut producer) = one_stage(4, || drops.guard());
     for _ in 0..6 {
         producer.send(drops.guard()).unwrap();
-        drop(stage.next_batch());
+        drop(stage.next_batch(..));
     }
     assert_eq!(drops.count(), 6, "the items that were replaced");
     drop(producer);

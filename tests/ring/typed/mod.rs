@@ -13,6 +13,7 @@ macro_rules! with_both {
     };
 }
 
+mod batches;
 mod claims;
 mod ends;
 mod storm;
@@ -61,7 +62,7 @@ fn items_stay_where_they_are() {
             slots.push((lap, item.as_ptr()));
         }
         batch.publish();
-        let batch = stage.next_batch().unwrap();
+        let batch = stage.next_batch(..).unwrap();
         let read: Vec<_> = batch.iter().map(|item| (lap, item.as_ptr())).collect();
         assert_eq!(read, slots[slots.len() - 4..]);
     }
@@ -73,7 +74,7 @@ fn items_stay_where_they_are() {
 fn a_batch_gives_slices_of_adjacent_items() {
     let (mut stage, mut producer) = one_stage(8, u32::default);
     producer.claim(6).unwrap().publish();
-    drop(stage.next_batch());
+    drop(stage.next_batch(..));
     let mut batch = producer.claim(5).unwrap();
     let lens: Vec<_> = batch.slices_mut().map(|slice| slice.len()).collect();
     assert_eq!(lens, [2, 3]);
@@ -82,7 +83,7 @@ fn a_batch_gives_slices_of_adjacent_items() {
     }
     assert_eq!(batch.numbers().into_iter().collect::<Vec<_>>(), [6, 7, 8, 9, 10]);
     batch.publish();
-    let mut batch = stage.next_batch().unwrap();
+    let mut batch = stage.next_batch(..).unwrap();
     assert_eq!(batch.slices().map(<[u32]>::to_vec).collect::<Vec<_>>(), [vec![0; 2], vec![1; 3]]);
     batch.slices_mut().for_each(|slice| slice.fill(7));
     assert_eq!(format!("{batch:?}"), "[7, 7, 7, 7, 7]");
@@ -99,22 +100,22 @@ fn a_stage_sees_the_items_that_all_readers_of_the_stage_before_have_read() {
     let producer = ring.producer();
     producer.claim(3).unwrap().iter_mut().zip(1..).for_each(|(item, n)| *item = n);
     // The claim was given back, so that no stage sees it.
-    assert_eq!(double.try_next_batch().unwrap_err(), TryRecvError::Empty);
+    assert_eq!(double.try_next_batch(..).unwrap_err(), TryRecvError::Empty);
     let mut batch = producer.claim(3).unwrap();
     batch.iter_mut().zip(1..).for_each(|(item, n)| *item = n);
     batch.publish();
     assert_eq!(
-        a.try_next_batch().unwrap_err(),
+        a.try_next_batch(..).unwrap_err(),
         TryRecvError::Empty,
         "the stage before has not read it"
     );
-    let mut batch = double.next_batch().unwrap();
+    let mut batch = double.next_batch(..).unwrap();
     batch.iter_mut().for_each(|item| *item *= 2);
     drop(batch);
-    assert_eq!(items(&a.next_batch().unwrap()), [2, 4, 6]);
-    assert_eq!(last.try_next_batch().unwrap_err(), TryRecvError::Empty);
-    assert_eq!(items(&b.next_batch_up_to(2).unwrap()), [2, 4]);
-    assert_eq!(last.next_batch().unwrap().iter().copied().collect::<Vec<_>>(), [2, 4]);
+    assert_eq!(items(&a.next_batch(..).unwrap()), [2, 4, 6]);
+    assert_eq!(last.try_next_batch(..).unwrap_err(), TryRecvError::Empty);
+    assert_eq!(items(&b.next_batch(..=2).unwrap()), [2, 4]);
+    assert_eq!(last.next_batch(..).unwrap().iter().copied().collect::<Vec<_>>(), [2, 4]);
     assert_eq!(b.recv(), Ok(6));
     assert_eq!(last.recv(), Ok(6));
     assert_eq!(producer.claim(9).unwrap().len(), 8);
@@ -128,7 +129,7 @@ fn a_batch_of_claims_that_were_all_given_up_is_empty() {
     let (a, b) = (producer.claim(1).unwrap(), producer.claim(1).unwrap());
     drop(a);
     drop(b);
-    let batch = reader.next_batch().unwrap();
+    let batch = reader.next_batch(..).unwrap();
     assert!(batch.is_empty() && batch.numbers().len() == 1);
 }
 
@@ -144,7 +145,7 @@ fn the_claim_of_a_writer_that_panics_is_given_back() {
     assert_eq!(panics, "in the midst of it");
     producer.send(1).unwrap();
     assert_eq!(reader.recv(), Ok(1));
-    assert_eq!(reader.try_next_batch().unwrap_err(), TryRecvError::Empty);
+    assert_eq!(reader.try_next_batch(..).unwrap_err(), TryRecvError::Empty);
 }
 
 #[test]
@@ -152,10 +153,10 @@ fn a_batch_holds_the_items_that_the_last_look_found() {
     let mut ring = ring::single_producer(8, u32::default);
     let ([mut reader], mut producer) = (ring.readers(), ring.producer());
     (0..3).for_each(|item| producer.send(item).unwrap());
-    assert_eq!(items(&reader.next_batch_up_to(1).unwrap()), [0]);
+    assert_eq!(items(&reader.next_batch(..=1).unwrap()), [0]);
     producer.send(3).unwrap();
-    assert_eq!(items(&reader.next_batch().unwrap()), [1, 2]);
-    assert_eq!(items(&reader.next_batch().unwrap()), [3]);
+    assert_eq!(items(&reader.next_batch(..).unwrap()), [1, 2]);
+    assert_eq!(items(&reader.next_batch(..).unwrap()), [3]);
 }
 
 /// Q31.
@@ -164,14 +165,14 @@ fn waits_and_claims_that_are_cut_short_change_nothing() {
     with_each_strategy(|rt, strategy| {
         let mut ring = ring::multi_producer_with(2, strategy, u32::default);
         let ([mut reader], producer) = (ring.readers(), ring.producer());
-        assert_eq!(reader.next_batch_timeout(MOMENT).unwrap_err(), WaitError::TimedOut);
+        assert_eq!(reader.next_batch_timeout(.., MOMENT).unwrap_err(), WaitError::TimedOut);
         let cut = |task: cygnet::Task<Result<(), WaitError>>| {
             task.cancel("enough");
             // A task that spins may not have begun.
             assert!(matches!(task.join(), Ok(Err(WaitError::Cancelled(_))) | Err(_)));
         };
         common::thread::scope(|s| {
-            let reads = s.spawn(|| poll_once(reader.next_batch_async()).is_pending());
+            let reads = s.spawn(|| poll_once(reader.next_batch_async(..)).is_pending());
             assert!(reads.join().unwrap());
         });
         producer.claim(2).unwrap().publish();
@@ -180,9 +181,9 @@ fn waits_and_claims_that_are_cut_short_change_nothing() {
         for _ in 0..3 {
             cut(rt.spawn(own(&producer, |producer| producer.claim(2).map(drop))));
         }
-        assert_eq!(reader.next_batch().unwrap().len(), 2);
+        assert_eq!(reader.next_batch(..).unwrap().len(), 2);
         producer.send(7).unwrap();
-        assert_eq!(items(&reader.next_batch().unwrap()), [7]);
+        assert_eq!(items(&reader.next_batch(..).unwrap()), [7]);
     });
 }
 
@@ -193,7 +194,7 @@ fn tasks_threads_and_futures_use_a_ring_together() {
         let mut ring = ring::multi_producer(4, u64::default);
         let ([mut task, mut thread, mut future], producer) = (ring.readers(), ring.producer());
         let in_task = rt.spawn(move || {
-            let sums = || Some(task.next_batch().ok()?.iter().sum::<u64>());
+            let sums = || Some(task.next_batch(..).ok()?.iter().sum::<u64>());
             std::iter::from_fn(sums).sum::<u64>()
         });
         common::thread::scope(|s| {
@@ -201,7 +202,7 @@ fn tasks_threads_and_futures_use_a_ring_together() {
             let in_future = s.spawn(move || {
                 cygnet::wait(async {
                     let mut sum = 0;
-                    while let Ok(batch) = future.next_batch_async().await {
+                    while let Ok(batch) = future.next_batch_async(..).await {
                         sum += batch.iter().sum::<u64>();
                     }
                     sum
@@ -258,11 +259,12 @@ fn a_cancelled_reader_is_turned_away_from_items_that_it_has_found() {
         let task = rt.spawn(move || {
             assert_eq!(stage.recv(), Ok(0));
             cygnet::cancel_handle().cancel("enough");
-            let refused = (stage.recv().unwrap_err(), stage.next_batch().map(|_| ()).unwrap_err());
+            let refused =
+                (stage.recv().unwrap_err(), stage.next_batch(..).map(|_| ()).unwrap_err());
             (refused, stage)
         });
         let (refused, mut stage) = task.join().unwrap();
         assert!(matches!(refused, (WaitError::Cancelled(_), WaitError::Cancelled(_))));
-        assert_eq!(stage.next_batch().unwrap().numbers().start(), 1);
+        assert_eq!(stage.next_batch(..).unwrap().numbers().start(), 1);
     });
 }

@@ -16,9 +16,9 @@ fn read(mut reader: Reader<Item>) -> [u64; PRODUCERS] {
     loop {
         turn += 1;
         let batch = match turn % 3 {
-            0 => reader.next_batch_up_to(5),
-            1 => reader.next_batch_timeout(LONG),
-            _ => reader.next_batch(),
+            0 => reader.next_batch(..=5),
+            1 => reader.next_batch_timeout(.., LONG),
+            _ => reader.next_batch(..),
         };
         let Ok(batch) = batch else { return seen };
         for &(producer, number) in batch.iter() {
@@ -125,7 +125,7 @@ fn line_of_stages(workers: &[usize], strategy: WaitStrategy, items: u64) {
             .map(|(index, mut stage)| {
                 rt.spawn(move || {
                     let mut next = 0;
-                    while let Ok(mut batch) = stage.next_batch() {
+                    while let Ok(mut batch) = stage.next_batch(..) {
                         for item in batch.iter_mut() {
                             // Each stage has added one.
                             assert_eq!(*item, next + index as u64);

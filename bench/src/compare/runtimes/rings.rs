@@ -88,7 +88,7 @@ pub fn expected(traffic: Traffic) -> u64 {
 
 fn sum(mut reader: ring::Reader<u64>) -> u64 {
     let mut sum = 0;
-    while let Ok(batch) = reader.next_batch() {
+    while let Ok(batch) = reader.next_batch(..) {
         sum += batch.iter().map(|&item| black_box(item)).sum::<u64>();
     }
     sum

@@ -14,8 +14,8 @@ macro_rules! reads {
         let mut sum = 0u64;
         loop {
             let batch = match $rng.one_in(4) {
-                true => $reader.next_batch_timeout(limit(&mut $rng, 300)),
-                false => $reader.next_batch(),
+                true => $reader.next_batch_timeout(.., limit(&mut $rng, 300)),
+                false => $reader.next_batch(..),
             };
             match in_time(batch) {
                 Ok(batch) => batch.iter().flat_map(|b| b.iter()).for_each(|$item| sum += $of),
@@ -39,7 +39,7 @@ pub(crate) fn ring(p: &mut Program) {
     let (mut rng_a, mut rng_b, mut rng_c) = (p.rng.split(), p.rng.split(), p.rng.split());
     let doubling = p.spawn(move || {
         loop {
-            match double.next_batch() {
+            match double.next_batch(..) {
                 Ok(mut batch) => batch.iter_mut().for_each(|item| item.1 = 2 * item.0),
                 Err(error) => return assert_eq!(error, WaitError::Closed),
             }
