@@ -94,12 +94,18 @@ impl<T: Send, P> RingBuilder<T, P> {
     }
 
     /// Adds a stage of one reader, which may change the items.
+    ///
+    /// The reader waits with the ring's strategy, unless it is given [another
+    /// one](Stage::with_strategy).
     pub fn stage(&mut self) -> Stage<T> {
-        let [cursor] = self.cursors();
+        let [cursor] = self.array_of_cursors();
         Stage { cursor }
     }
 
     /// Adds a stage of `N` readers, each of which sees every item.
+    ///
+    /// The readers wait with the ring's strategy, unless they are given [another
+    /// one](Reader::with_strategy).
     ///
     /// # Panics
     /// If `N` is zero.
@@ -108,18 +114,51 @@ impl<T: Send, P> RingBuilder<T, P> {
     where
         T: Sync,
     {
-        assert!(N > 0, "cygnet: a stage needs at least one reader");
-        self.cursors().map(|cursor| Reader { cursor })
+        self.array_of_cursors().map(|cursor| Reader { cursor })
     }
 
-    fn cursors<const N: usize>(&mut self) -> [Cursor<T>; N] {
-        let positions: [SequenceBarrier<u64>; N] =
-            std::array::from_fn(|_| SequenceBarrier::new().with_strategy(self.strategy));
+    /// Adds a stage of `count` readers like [`readers`](RingBuilder::readers), in a `Vec`: for a
+    /// count that is not known at compile time.
+    ///
+    /// ```
+    /// let shards = 3;
+    /// let mut ring = cygnet::ring::single_producer(8, u32::default);
+    /// let readers = ring.readers_vec(shards);
+    /// let mut producer = ring.producer();
+    /// producer.send(7).unwrap();
+    /// for mut reader in readers {
+    ///     assert_eq!(reader.recv(), Ok(7));
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    /// If `count` is zero.
+    #[track_caller]
+    pub fn readers_vec(&mut self, count: usize) -> Vec<Reader<T>>
+    where
+        T: Sync,
+    {
+        self.cursors(count).into_iter().map(|cursor| Reader { cursor }).collect()
+    }
+
+    #[track_caller]
+    fn array_of_cursors<const N: usize>(&mut self) -> [Cursor<T>; N] {
+        let Ok(cursors) = self.cursors(N).try_into() else { unreachable!("there are N cursors") };
+        cursors
+    }
+
+    #[track_caller]
+    fn cursors(&mut self, count: usize) -> Vec<Cursor<T>> {
+        assert!(count > 0, "cygnet: a stage needs at least one reader");
+        let strategy = self.strategy;
         self.before.append(&mut self.last);
-        self.last = positions.to_vec();
-        let group = SequenceBarrierGroup::new(positions.clone()).with_strategy(self.strategy);
+        self.last = (0..count).map(|_| SequenceBarrier::new().with_strategy(strategy)).collect();
+        let group = SequenceBarrierGroup::new(self.last.clone()).with_strategy(strategy);
         let source = std::mem::replace(&mut self.source, Source::Barriers(group));
-        positions.map(|position| Cursor::new(Arc::clone(&self.items), source.clone(), position))
+        let cursor = |position: &SequenceBarrier<u64>| {
+            Cursor::new(Arc::clone(&self.items), source.clone(), position.clone(), strategy)
+        };
+        self.last.iter().map(cursor).collect()
     }
 
     /// The positions of the readers of the last stage.

@@ -1,7 +1,7 @@
 //! The position of a reader, and its waits.
 
 use super::items::Items;
-use crate::ring::sequence::{Count, SequenceBarrier, SequenceRange, Source};
+use crate::ring::sequence::{Count, SequenceBarrier, SequenceRange, Source, WaitStrategy};
 use crate::runtime::is_cancelled;
 use crate::shim::time::Instant;
 use crate::shim::{Arc, spin_loop};
@@ -18,6 +18,8 @@ pub(super) struct Cursor<T> {
     source: Source,
     /// The last number that the reader has given back, for the next stage or the producers.
     position: SequenceBarrier<u64>,
+    /// How the reader waits.
+    pub(super) strategy: WaitStrategy,
     /// The first number that the reader has not given back.
     pub(super) next: u64,
     /// The first number that is not known to be readable.
@@ -34,8 +36,9 @@ impl<T> Cursor<T> {
         items: Arc<Items<T>>,
         source: Source,
         position: SequenceBarrier<u64>,
+        strategy: WaitStrategy,
     ) -> Cursor<T> {
-        Cursor { items, source, position, next: 0, end: 0, found: 0, ended: false }
+        Cursor { items, source, position, strategy, next: 0, end: 0, found: 0, ended: false }
     }
 
     /// Waits until enough can be read, or what is left at the end, and returns it.
@@ -110,7 +113,7 @@ impl<T> Cursor<T> {
         }
         let mut target = self.target(least);
         loop {
-            let waited = self.source.wait_until(target, self.next, until);
+            let waited = self.source.wait_until(target, self.next, until, self.strategy);
             // A wait in a blocking call is not refused when its task is cancelled. It may find
             // numbers that a single producer has published while this reader was told of the end.
             if self.ended {

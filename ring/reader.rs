@@ -1,6 +1,6 @@
 use super::batch::{Batch, BatchMut};
 use super::cursor::Cursor;
-use crate::ring::sequence::Count;
+use crate::ring::sequence::{Count, WaitStrategy};
 use crate::shim::time::{Duration, Instant};
 use crate::sync::{TryRecvError, WaitError, after};
 
@@ -23,6 +23,30 @@ pub struct Reader<T> {
 macro_rules! reads {
     ($name:ident, $batch:ident) => {
         impl<T> $name<T> {
+            /// Sets another [`WaitStrategy`] than that of the ring, for the waits of this reader
+            /// alone. Waits as futures park.
+            ///
+            /// Does not suspend. What a publish costs depends on the strategy of the ring, and not
+            /// on those of its readers: if the ring's waiters do not [park](WaitStrategy::Park) at
+            /// once, publishing is cheaper, and it is a wait that parks which pays for that.
+            ///
+            /// ```
+            /// use cygnet::ring::sequence::WaitStrategy;
+            ///
+            /// let mut ring = cygnet::ring::single_producer(8, u32::default);
+            /// let mut hot = ring.stage().with_strategy(WaitStrategy::Spin);
+            /// let mut log = ring.stage().with_strategy(WaitStrategy::Park);
+            /// let mut producer = ring.producer();
+            /// producer.send(1).unwrap();
+            /// assert_eq!(hot.next_batch(..).unwrap().len(), 1);
+            /// assert_eq!(log.recv(), Ok(1));
+            /// ```
+            #[must_use]
+            pub fn with_strategy(mut self, strategy: WaitStrategy) -> Self {
+                self.cursor.strategy = strategy;
+                self
+            }
+
             /// Takes the next items as a batch, waiting until there are enough: `..` takes
             /// everything that the reader knows to be readable, at least one, `8` takes exactly 8,
             /// and `..=8` up to 8 (see [`Count`]).

@@ -54,11 +54,23 @@ pub(super) fn wait_until<N: Numbers>(
     target: N::Number,
     until: Option<Instant>,
 ) -> Result<N::Number, WaitError> {
+    wait_as(source, target, until, None)
+}
+
+/// Does the same as [`wait_until`], and waits as `strategy` says instead of the object's strategy.
+#[track_caller]
+#[inline(always)]
+pub(super) fn wait_as<N: Numbers>(
+    source: &N,
+    target: N::Number,
+    until: Option<Instant>,
+    strategy: Option<WaitStrategy>,
+) -> Result<N::Number, WaitError> {
     let last = source.published();
     if !last.precedes(target) && !is_cancelled() {
         Ok(last)
     } else {
-        wait_for(source, target, until)
+        wait_for(source, target, until, strategy)
     }
 }
 
@@ -69,9 +81,10 @@ fn wait_for<N: Numbers>(
     source: &N,
     target: N::Number,
     until: Option<Instant>,
+    strategy: Option<WaitStrategy>,
 ) -> Result<N::Number, WaitError> {
     let node = pin!(WaitNode::new(source.token(target), Location::caller()));
-    let answer = wait_at(source, node.as_ref(), until, || source.answer(target))?;
+    let answer = wait_at(source, node.as_ref(), until, strategy, || source.answer(target))?;
     outcome(source, answer)
 }
 
@@ -97,16 +110,18 @@ fn outcome<N: Numbers>(source: &N, answer: u32) -> Result<N::Number, WaitError> 
     if answer == PUBLISHED { Ok(source.published()) } else { Err(WaitError::Closed) }
 }
 
-/// Waits as the object's strategy says. `look` returns the answer if there is one now. A grant may
-/// leave a value in the node.
+/// Waits as `strategy` says, or else as the object's strategy does. `look` returns the answer if
+/// there is one now. A grant may leave a value in the node.
 #[track_caller]
 pub(super) fn wait_at<W: Awaited>(
     source: &W,
     node: Pin<&WaitNode>,
     until: Option<Instant>,
+    strategy: Option<WaitStrategy>,
     look: impl FnMut() -> Option<u32>,
 ) -> Result<u32, WaitError> {
-    let (Options { strategy, terminal }, learned) = source.manner();
+    let (Options { strategy: default, terminal }, learned) = source.manner();
+    let strategy = strategy.unwrap_or(default);
     // A cancelled task is refused, even if there is an answer.
     let mut spinning = Spinning::default();
     let spun =

@@ -207,7 +207,7 @@ impl<S: Sequence> MultiProducerSequencer<S> {
             claimed = self.raw.claims.claim_at_once(count);
             if claimed.is_some() { Some(0) } else { self.is_closed().then_some(CLOSED) }
         };
-        let answer = wait_at(&Room(&self.raw), node.as_ref(), until, look)?;
+        let answer = wait_at(&Room(&self.raw), node.as_ref(), until, None, look)?;
         match (claimed, answer) {
             (Some(indexes), _) => Ok(self.token(indexes)),
             (None, CLOSED) => Err(WaitError::Closed),

@@ -1,8 +1,9 @@
 //! The source of a ring's reader.
 
-use super::awaited::{Numbers, try_until, wait_async, wait_until};
+use super::awaited::{Numbers, try_until, wait_as, wait_async};
 use super::group::SequenceBarrierGroup;
 use super::multi::MultiProducerSequencer;
+use super::strategy::WaitStrategy;
 use crate::shim::time::Instant;
 use crate::sync::WaitError;
 use std::panic::Location;
@@ -25,10 +26,14 @@ impl Source {
         target: u64,
         next: u64,
         until: Option<Instant>,
+        strategy: WaitStrategy,
     ) -> Result<u64, WaitError> {
+        let strategy = Some(strategy);
         match self {
-            Source::Barriers(group) => wait_until(group.raw(), target, until),
-            Source::Stamps(sequencer) => wait_until(&sequencer.reads_from(next), target, until),
+            Source::Barriers(group) => wait_as(group.raw(), target, until, strategy),
+            Source::Stamps(sequencer) => {
+                wait_as(&sequencer.reads_from(next), target, until, strategy)
+            }
         }
     }
 

@@ -17,6 +17,7 @@ mod batches;
 mod claims;
 mod ends;
 mod storm;
+mod strategies;
 
 use crate::common::prelude::*;
 use crate::{STRATEGIES, with_each_strategy};
