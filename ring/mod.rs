@@ -91,7 +91,10 @@ mod cursor;
 mod items;
 mod producer;
 mod reader;
+mod recv;
 pub mod sequence;
+#[cfg(feature = "futures")]
+mod streams;
 
 pub use batch::{Batch, BatchMut, WriteBatch};
 pub use builder::{

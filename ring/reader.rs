@@ -104,8 +104,7 @@ macro_rules! reads {
                 count: impl Into<Count>,
                 time: Duration,
             ) -> Result<$batch<'_, T>, WaitError> {
-                let numbers = self.cursor.wait(count.into(), after(time))?;
-                Ok($batch::new(&mut self.cursor, numbers))
+                self.next_batch_by(count, after(time))
             }
 
             /// Does the same as [`next_batch_timeout`](Self::next_batch_timeout), but waits no
@@ -137,7 +136,16 @@ macro_rules! reads {
                 count: impl Into<Count>,
                 moment: Instant,
             ) -> Result<$batch<'_, T>, WaitError> {
-                let numbers = self.cursor.wait(count.into(), Some(moment))?;
+                self.next_batch_by(count, Some(moment))
+            }
+
+            #[track_caller]
+            pub(super) fn next_batch_by(
+                &mut self,
+                count: impl Into<Count>,
+                until: Option<Instant>,
+            ) -> Result<$batch<'_, T>, WaitError> {
+                let numbers = self.cursor.wait(count.into(), until)?;
                 Ok($batch::new(&mut self.cursor, numbers))
             }
 
@@ -184,43 +192,3 @@ macro_rules! reads {
 
 reads! { Stage, BatchMut }
 reads! { Reader, Batch }
-
-impl<T: Default> Stage<T> {
-    /// Waits for the next item and takes it out of the ring, leaving a default item in its place.
-    ///
-    /// Suspends unless there is an item.
-    ///
-    /// # Errors
-    /// As [`next_batch`](Stage::next_batch).
-    ///
-    /// # Panics
-    /// As [`next_batch`](Stage::next_batch).
-    #[track_caller]
-    pub fn recv(&mut self) -> Result<T, WaitError> {
-        loop {
-            if let Some(item) = self.next_batch(1)?.iter_mut().next() {
-                return Ok(std::mem::take(item));
-            }
-        }
-    }
-}
-
-impl<T: Clone> Reader<T> {
-    /// Waits for the next item and clones it.
-    ///
-    /// Suspends unless there is an item.
-    ///
-    /// # Errors
-    /// As [`next_batch`](Reader::next_batch).
-    ///
-    /// # Panics
-    /// As [`next_batch`](Reader::next_batch).
-    #[track_caller]
-    pub fn recv(&mut self) -> Result<T, WaitError> {
-        loop {
-            if let Some(item) = self.next_batch(1)?.iter().next() {
-                return Ok(item.clone());
-            }
-        }
-    }
-}

@@ -1,4 +1,5 @@
-//! With the feature `futures`: the ends of a channel as a stream and a sink.
+//! With the feature `futures`: the ends of a channel as a stream and a sink, and the readers of a
+//! ring as streams.
 
 mod common;
 
@@ -22,6 +23,14 @@ assert_not_impl_any!(SendSink<Cell<u8>>: Sync);
 assert_not_impl_any!(SendSink<Rc<u8>>: Send, Sync);
 assert_impl_all!(SinkError<Rc<u8>>: Error, Clone, Eq, Unpin);
 assert_not_impl_any!(SinkError<Rc<u8>>: Send, Sync);
+
+/// The streams of a ring are `Send` if its items are.
+#[allow(dead_code)]
+fn streams_of_a_ring_are_send(stage: ring::Stage<Cell<u8>>, reader: ring::Reader<Cell<u8>>) {
+    fn is_send(_: impl Stream + Send) {}
+    is_send(stage.into_stream());
+    is_send(reader.into_stream());
+}
 
 async fn next<T>(stream: &mut Pin<&mut RecvStream<T>>) -> Option<T> {
     poll_fn(|cx| stream.as_mut().poll_next(cx)).await
@@ -346,4 +355,87 @@ fn a_value_that_a_sink_could_not_send_does_not_count() {
     drop(from);
     assert_eq!(sink.as_mut().start_send(1).unwrap_err().into_inner(), Some(1));
     assert_eq!((to.len(), to.is_empty()), (0, true));
+}
+
+/// Q40.
+#[test]
+fn the_streams_of_a_ring_yield_its_items_until_its_end() {
+    with_each(|rt| {
+        let mut ring = ring::multi_producer(4, String::new);
+        let [clones] = ring.readers();
+        let (takes, producer) = (ring.stage(), ring.producer());
+        let reads = |mut stream: Pin<Box<dyn Stream<Item = String> + Send>>| {
+            rt.spawn(move || {
+                wait(async {
+                    let mut all = Vec::new();
+                    while let Some(item) = poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
+                        all.push(item);
+                    }
+                    // The end stays.
+                    assert!(poll_fn(|cx| stream.as_mut().poll_next(cx)).await.is_none());
+                    all
+                })
+            })
+        };
+        let reads = [reads(Box::pin(clones.into_stream())), reads(Box::pin(takes.into_stream()))];
+        let items: Vec<_> = (0..100).map(|item: u8| item.to_string()).collect();
+        for item in &items {
+            producer.send(item.clone()).unwrap();
+        }
+        drop(producer);
+        assert_eq!(join_all(reads), [Ok(items.clone()), Ok(items)]);
+    });
+}
+
+/// Q29, Q40.
+#[test]
+fn a_stream_of_a_ring_that_is_dropped_has_taken_what_it_has_yielded() {
+    let mut ring = ring::single_producer(4, u8::default);
+    let [reader] = ring.readers();
+    let (mut stage, mut producer) = (ring.stage(), ring.producer());
+    let mut stream = Box::pin(reader.into_stream());
+    let mut next = || ready(|cx| stream.as_mut().poll_next(cx));
+    assert_eq!(next(), None);
+    (0..3).for_each(|item| producer.send(item).unwrap());
+    assert_eq!((next(), next()), (Some(Some(0)), Some(Some(1))));
+    drop(stream);
+    assert!(producer.is_closed());
+    assert_eq!(stage.iter().collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn a_stream_of_a_ring_ends_with_a_shutdown() {
+    within(|| {
+        let swansong = shutdown::Swansong::new();
+        let mut ring = ring::single_producer(4, u8::default);
+        let (stage, mut producer) = (ring.stage(), ring.producer());
+        let mut stream = pin!(swansong.interrupt(stage.into_stream()));
+        producer.send(7).unwrap();
+        let mut next = || wait(poll_fn(|cx| stream.as_mut().poll_next(cx)));
+        assert_eq!(next(), Ok(Some(7)));
+        common::thread::scope(|s| {
+            s.spawn(|| assert_eq!(next(), Ok(None)));
+            swansong.shut_down();
+        });
+        producer.send(8).unwrap();
+    });
+}
+
+/// The reader is in the future that panics.
+#[test]
+fn a_clone_that_panics_ends_the_stream_and_the_ring() {
+    #[derive(Default)]
+    struct Bad;
+    impl Clone for Bad {
+        fn clone(&self) -> Bad {
+            panic!("a bad item")
+        }
+    }
+    let mut ring = ring::single_producer(4, Bad::default);
+    let ([reader], mut producer) = (ring.readers(), ring.producer());
+    let mut stream = Box::pin(reader.into_stream());
+    producer.send(Bad).unwrap();
+    let said = panic_of(|| _ = ready(|cx| stream.as_mut().poll_next(cx)));
+    assert_eq!(said, "a bad item");
+    assert!(producer.is_closed());
 }

@@ -1,7 +1,9 @@
 //! Waits of all kinds that end without success.
 
 use crate::common::prelude::*;
-use cygnet::ring::sequence::{MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup};
+use cygnet::ring::sequence::{
+    MultiProducerSequencer, SequenceBarrier, SequenceBarrierGroup, WaitStrategy,
+};
 use cygnet::sync::{AsyncMutexGuard, Barrier, Condvar, Mutex, RwLock, Semaphore, broadcast, watch};
 
 pub const LONG: Duration = Duration::from_secs(10_000);
@@ -135,13 +137,18 @@ pub const WAITS: [(&str, fn()); 25] = [
         let mut builder = ring::multi_producer(2, String::new);
         let (mut stage, [mut reader]) = (builder.stage(), builder.readers());
         let producer = builder.producer();
-        assert!(stage.next_batch(..).is_err() && stage.next_batch_timeout(.., LONG).is_err());
-        assert!(wait(stage.next_batch_async(..)).is_err());
+        assert!(stage.next_batch(..).is_err() && stage.next_batch_timeout(2, LONG).is_err());
+        assert!(stage.next_batch_deadline(2, common::now() + LONG).is_err());
+        assert!(wait(stage.next_batch_async(2)).is_err());
+        assert!(stage.recv_timeout(LONG).is_err() && wait(stage.recv_async()).is_err());
         (0..2)
             .for_each(|_| producer.try_claim(1).into_iter().for_each(|batch| _ = batch.publish()));
         assert!(producer.send(String::from("waits")).is_err());
-        assert!(producer.claim(1).is_err() && wait(producer.claim_async(1)).is_err());
-        assert!(reader.recv().is_err());
+        assert!(producer.claim(2).is_err() && wait(producer.claim_async(2)).is_err());
+        assert!(producer.claim_timeout(1, LONG).is_err());
+        assert!(producer.send_timeout(String::from("waits"), LONG).is_err());
+        assert!(wait(producer.send_async(String::from("waits"))).is_err());
+        assert!(reader.recv().is_err() && reader.with_strategy(WaitStrategy::Park).recv().is_err());
     }),
     ("a future", || {
         assert!(wait(std::future::pending::<()>()).is_err());

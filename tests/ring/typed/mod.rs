@@ -16,6 +16,7 @@ macro_rules! with_both {
 mod batches;
 mod claims;
 mod ends;
+mod items;
 mod storm;
 mod strategies;
 
