@@ -318,23 +318,23 @@ impl<S: Sequence> SingleProducerSequencer<S> {
     /// `least`.
     #[inline(always)]
     fn available(&mut self, most: usize, least: usize) -> Option<usize> {
-        let mut room = self.room.difference(self.next) + 1;
-        if room < most.cast_signed() {
+        let mut room = (self.room.difference(self.next) + 1).max(0).unsigned_abs();
+        if room < most {
             room = self.look_for_room();
         }
-        let count = room.max(0).unsigned_abs().min(most);
+        let count = room.min(most);
         (count >= least).then_some(count)
     }
 
     /// Loads the progress of the readers, and returns how many numbers can be claimed now.
     #[inline(never)]
-    fn look_for_room(&mut self) -> isize {
+    fn look_for_room(&mut self) -> usize {
         // Room ends a ring's size after `next`, even if readers have published numbers that were
         // never claimed.
         let (read, last) = (self.read.last_published(), self.next.offset(-1));
         let read = if last.precedes(read) { last } else { read };
         self.room = read.offset(self.size.cast_signed());
-        self.room.difference(self.next) + 1
+        (self.room.difference(self.next) + 1).max(0).unsigned_abs()
     }
 
     /// Returns `true` if a number could be claimed now.

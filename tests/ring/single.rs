@@ -23,6 +23,13 @@ fn a_claim_of_more_than_the_ring_has_takes_all_that_it_has() {
     assert_eq!(ring.claim_timeout(1, MOMENT).unwrap_err(), WaitError::TimedOut);
     read.publish(7);
     assert!(ring.claim_timeout(1, MOMENT).is_ok());
+    // The producer has not seen the room yet.
+    ring.claim(8).unwrap().publish();
+    read.publish(15);
+    assert_eq!(ring.claim(usize::MAX).unwrap().range().len(), 8);
+    ring.claim(8).unwrap().publish();
+    read.publish(20);
+    assert_eq!(ring.claim(..).unwrap().range().len(), 5);
 }
 
 /// Q16.
