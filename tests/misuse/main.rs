@@ -8,6 +8,7 @@ mod calls;
 mod handles;
 mod limits;
 mod panics;
+mod rings;
 mod unwindings;
 
 use common::prelude::*;

@@ -193,6 +193,22 @@ fn a_cancelled_reader_of_several_takes_nothing() {
     });
 }
 
+/// The ring has four items, of which three are there and one is free.
+#[test]
+fn a_producer_and_a_reader_that_want_too_much_wait_for_each_other() {
+    with_both!(|new| {
+        let mut ring = new(4, u32::default);
+        let (mut stage, mut producer) = (ring.stage(), ring.producer());
+        producer.claim(3).unwrap().publish();
+        for _ in 0..2 {
+            assert_eq!(producer.claim_timeout(2, MOMENT).unwrap_err(), WaitError::TimedOut);
+            assert_eq!(stage.next_batch_timeout(4, MOMENT).unwrap_err(), WaitError::TimedOut);
+        }
+        assert_eq!(stage.next_batch(..=4).unwrap().len(), 3);
+        assert_eq!(producer.claim(2).unwrap().len(), 2);
+    });
+}
+
 /// The largest counts that cannot wait for each other.
 #[test]
 fn counts_that_add_up_to_the_ring_make_progress() {

@@ -157,3 +157,29 @@ fn a_cancelled_task_receives_nothing_but_at_once() {
         task.join().unwrap();
     });
 }
+
+/// Q27.
+#[test]
+fn an_item_whose_clone_panics_counts_as_read() {
+    #[derive(Default)]
+    struct Bad(u32);
+    impl Clone for Bad {
+        fn clone(&self) -> Bad {
+            assert!(self.0 != 1, "a bad item");
+            Bad(self.0)
+        }
+    }
+    let mut ring = ring::multi_producer(2, Bad::default);
+    let ([mut reader], producer) = (ring.readers(), ring.producer());
+    for form in 0..3 {
+        producer.send(Bad(1)).unwrap();
+        producer.send(Bad(2)).unwrap();
+        let said = panic_of(|| match form {
+            0 => drop(reader.recv()),
+            1 => drop(reader.try_recv()),
+            _ => drop(wait(reader.recv_async())),
+        });
+        assert!(said.contains("a bad item"), "{said}");
+        assert_eq!(reader.try_recv().map(|item| item.0), Ok(2));
+    }
+}
