@@ -36,7 +36,8 @@ pub fn single_producer<T: Send>(size: usize, make: impl FnMut() -> T) -> RingBui
     single_producer_with(size, WaitStrategy::default(), make)
 }
 
-/// A ring for a single producer, with another [`WaitStrategy`] than [`single_producer`].
+/// A ring for a single producer, with another [`WaitStrategy`] than [`single_producer`]. A reader
+/// may have [one of its own](Stage::with_strategy).
 ///
 /// # Panics
 /// As [`single_producer`].
@@ -66,6 +67,7 @@ pub fn multi_producer<T: Send>(size: usize, make: impl FnMut() -> T) -> RingBuil
 }
 
 /// A ring for several concurrent producers, with another [`WaitStrategy`] than [`multi_producer`].
+/// A reader may have [one of its own](Stage::with_strategy).
 ///
 /// # Panics
 /// As [`single_producer`].

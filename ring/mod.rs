@@ -61,6 +61,28 @@
 //! });
 //! ```
 //!
+//! # Forms
+//!
+//! | | items to write | a value | items to read | an item |
+//! | --- | --- | --- | --- | --- |
+//! | waits | [`claim`] | [`send`] | [`next_batch`] | [`recv`] |
+//! | for a time | `claim_timeout` | `send_timeout` | `next_batch_timeout` | `recv_timeout` |
+//! | by a moment | `claim_deadline` | `send_deadline` | `next_batch_deadline` | `recv_deadline` |
+//! | does not wait | `try_claim` | `try_send` | `try_next_batch` | `try_recv` |
+//! | as a future | `claim_async` | `send_async` | `next_batch_async` | `recv_async` |
+//!
+//! A claim and a batch take a [`Count`] in each form: `8` is exactly 8, `..=8` up to 8, `4..` at
+//! least 4, and `..` as many as there are.
+//!
+//! [`iter`](Stage::iter) goes through the items one by one to the end of the ring. With the feature
+//! `futures`, a reader can be turned into a `Stream` by `into_stream`.
+//!
+//! [`claim`]: Producer::claim
+//! [`send`]: Producer::send
+//! [`next_batch`]: Stage::next_batch
+//! [`recv`]: Stage::recv
+//! [`Count`]: crate::ring::sequence::Count
+//!
 //! # The end
 //!
 //! When the last producer is dropped, the readers of each stage read what has been published, and

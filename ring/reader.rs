@@ -62,10 +62,11 @@ macro_rules! reads {
             /// After a batch of limited size, the next batch of `..` is therefore the rest of what
             /// that look found; numbers published since come with the batch after it.
             ///
-            /// A reader that waits for several items keeps those that are there, and a producer
-            /// that waits for several has room that it does not use. They cannot wait for each
-            /// other for ever if the ring is large enough: what one producer waits for, and one
-            /// reader of each stage, must add up to no more than the size of the ring.
+            /// A reader that waits for several items leaves those that are there unread, and a
+            /// producer that waits for several leaves room unused. They never wait for each other
+            /// if the ring is large enough: add the largest count that a producer waits for and,
+            /// for each stage, the largest that one of its readers waits for. The sum must not
+            /// exceed the size of the ring.
             ///
             /// Suspends unless there is enough to read. Otherwise it costs one load per reader of
             /// the stage before. In the first stage it costs one load with a single producer, and

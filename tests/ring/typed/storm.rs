@@ -15,9 +15,11 @@ fn read(mut reader: Reader<Item>) -> [u64; PRODUCERS] {
     let mut turn = 0_u64;
     loop {
         turn += 1;
-        let batch = match turn % 3 {
+        let batch = match turn % 5 {
             0 => reader.next_batch(..=5),
             1 => reader.next_batch_timeout(.., LONG),
+            2 => reader.next_batch(3),
+            3 => reader.next_batch_timeout(2..=4, LONG),
             _ => reader.next_batch(..),
         };
         let Ok(batch) = batch else { return seen };
