@@ -1,9 +1,11 @@
 //! Tests of internals: the scheduler's hooks, the report of an overflow, the pool.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::unix::process::ExitStatusExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use super::whole::Whole;
 use super::*;
 use crate::retire::nesting::{restore_nesting, suspend_nesting};
 use crate::retire::overflow::{AltStack, install};
