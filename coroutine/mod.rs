@@ -20,6 +20,8 @@
 //! assert!(countdown.resume(0).is_err());
 //! ```
 //!
+//! A coroutine that takes no input is an iterator over what it yields: see [`IntoIter`] and [`Iter`].
+//!
 //! # Borrowing
 //!
 //! [`Coroutine::new`] requires `'static`, as a suspended body must be able to rely on its values
@@ -90,6 +92,7 @@ mod builder;
 mod current;
 mod error;
 mod handle;
+mod iter;
 mod link;
 mod stacks;
 mod thread_end;
@@ -104,6 +107,7 @@ pub(crate) use current::describe_overflow;
 pub use current::{Current, current};
 pub use error::{CreateError, ResumeError};
 pub use handle::Coroutine;
+pub use iter::{IntoIter, Iter};
 pub use link::State;
 pub use yielder::Yielder;
 

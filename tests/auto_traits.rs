@@ -125,7 +125,9 @@ auto_traits! {
         shutdown::GuardReportEntry, shutdown::ShutdownReport;
     yes yes yes no no: Builder, BuildError, JoinError, PanicPayload;
     no no yes no no:
-        PanicReport<'static>, Coroutine<T, u8, u8>, Coroutine<u8, T, u8>, Coroutine<u8, u8, T>;
+        PanicReport<'static>, Coroutine<T, u8, u8>, Coroutine<u8, T, u8>, Coroutine<u8, u8, T>,
+        coroutine::IntoIter<T, u8>, coroutine::Iter<'static, T, u8>;
+    no no Unpin no no: coroutine::IntoIter<u8, T>, coroutine::Iter<'static, u8, T>;
     Send Send yes yes yes:
         Task<T>, ScopedTask<'static, T>, TryTask<'static, T>, Promise<T>, TaskGroup<T>,
         TaskGroup<u8, T>, sync::Sender<T>,

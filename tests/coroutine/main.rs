@@ -5,6 +5,7 @@ mod chain;
 #[path = "../common/mod.rs"]
 mod common;
 mod dropping;
+mod iterators;
 mod many;
 mod panics;
 mod scoped;
