@@ -63,8 +63,9 @@ pub(crate) type Entry = unsafe extern "C" fn(data: *mut u8, message: usize);
 pub(crate) enum Return {
     /// It is suspended.
     Suspended,
-    /// It has left its stack for ever.
-    Ended,
+    /// It has left its stack for ever, or is suspended and wants its resumer to know that it has not
+    /// suspended in the usual way. Which of the two, its owner knows.
+    Otherwise,
 }
 
 /// How a coroutine that is resumed by hand is continued.

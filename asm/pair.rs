@@ -23,9 +23,10 @@
 //! # Two entrances
 //!
 //! Each switch can be continued in two ways: a resumer learns whether the coroutine has suspended
-//! or ended, and a coroutine whether it goes on or is to be unwound. A flag would have to be
-//! stored, loaded and compared each time. Instead each switch has two entrances. The main one is
-//! the usual way. The other one lies [`OTHER_ENTRANCE`] bytes before it, and leads to other code.
+//! or come back for another reason, and a coroutine whether it goes on or is to be unwound. A flag
+//! would have to be stored, loaded and compared each time. Instead each switch has two entrances.
+//! The main one is the usual way. The other one lies [`OTHER_ENTRANCE`] bytes before it, and leads
+//! to other code.
 //!
 //! # Unwinding rules
 //!
@@ -173,6 +174,12 @@ impl<Head> Pair<Head> {
         self.resumer.sp.get().addr()
     }
 
+    /// Makes a coroutine that is new or suspended count as occupied or, after that, no longer.
+    #[inline]
+    pub(crate) fn set_occupied(&self, occupied: bool) {
+        self.resumer.sp.set(ptr::without_provenance_mut(usize::from(occupied)));
+    }
+
     /// Returns rbx and rbp of the coroutine and of its resumer when each last switched.
     #[cfg(all(test, not(loom)))]
     pub(super) fn kept(&self) -> [[usize; 2]; 2] {
@@ -196,7 +203,7 @@ impl<Head> Pair<Head> {
         // coroutine comes back by the hinge of `suspend` or `leave`, which restores the three
         // registers and continues at one of the two entrances here. The pair is alive until then,
         // by contract.
-        unsafe { switch!(self, 40 to 8, otherwise { return Return::Ended }) };
+        unsafe { switch!(self, 40 to 8, otherwise { return Return::Otherwise }) };
         Return::Suspended
     }
 
@@ -236,7 +243,23 @@ impl<Head> Pair<Head> {
         Continuation::GoOn
     }
 
-    /// Ends the coroutine and continues its resumer, whose `resume` returns [`Return::Ended`].
+    /// Suspends the coroutine and continues its resumer, whose `resume` returns
+    /// [`Return::Otherwise`].
+    ///
+    /// # Safety
+    ///
+    /// That of [`suspend`](Pair::suspend).
+    #[inline(always)]
+    pub(crate) unsafe fn suspend_otherwise(&self) -> Continuation {
+        let words = &self.resumer;
+        words.continue_at.set(words.continue_at.get() - OTHER_ENTRANCE);
+        // SAFETY: the caller is on the coroutine's stack, and the pair stays, by contract. The
+        // resumer waits in the `switch!` of `resume`, where this address is the other entrance,
+        // which expects the same registers as the main one.
+        unsafe { self.suspend() }
+    }
+
+    /// Ends the coroutine and continues its resumer, whose `resume` returns [`Return::Otherwise`].
     ///
     /// # Safety
     ///

@@ -61,7 +61,7 @@ impl Builder {
     /// the thread has a warm one, else one or two microseconds, most of it for the first page.
     pub fn create<In, Out, Ret, F>(self, body: F) -> Result<Coroutine<In, Out, Ret>, CreateError>
     where
-        F: FnOnce(&Yielder<In, Out>, In) -> Ret + 'static,
+        F: FnOnce(&Yielder<In, Out, Ret>, In) -> Ret + 'static,
         In: 'static,
         Out: 'static,
         Ret: 'static,
@@ -95,7 +95,7 @@ impl Builder {
     /// ```
     pub fn scoped<In, Out, Ret, T>(
         self,
-        body: impl FnOnce(&Yielder<In, Out>, In) -> Ret,
+        body: impl FnOnce(&Yielder<In, Out, Ret>, In) -> Ret,
         with: impl FnOnce(&Coroutine<In, Out, Ret>) -> T,
     ) -> Result<T, CreateError> {
         let class = class(self.stack_size, &body)?;
@@ -112,7 +112,7 @@ default! { impl Builder }
 /// Returns the class of a stack of that size, with extra room for large values.
 fn class<In, Out, Ret, F>(asked: usize, _: &F) -> Result<StackClass, CreateError>
 where
-    F: FnOnce(&Yielder<In, Out>, In) -> Ret,
+    F: FnOnce(&Yielder<In, Out, Ret>, In) -> Ret,
 {
     /// The number of frames that may hold a copy of a value on its way to or from the heap, in a
     /// build without optimisation.

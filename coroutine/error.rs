@@ -79,7 +79,7 @@ error! {
 #[non_exhaustive]
 pub enum ResumeError<In> {
     /// The coroutine is running: it was asked to resume itself, or one that has resumed it,
-    /// directly or through others.
+    /// directly or through others; or a coroutine that has transferred to it is being dropped.
     Running(In),
     /// The coroutine's body has returned or panicked.
     Finished(In),

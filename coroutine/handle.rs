@@ -67,7 +67,7 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     /// ```
     pub fn new<F>(body: F) -> Coroutine<In, Out, Ret>
     where
-        F: FnOnce(&Yielder<In, Out>, In) -> Ret + 'static,
+        F: FnOnce(&Yielder<In, Out, Ret>, In) -> Ret + 'static,
         In: 'static,
         Out: 'static,
         Ret: 'static,
@@ -121,7 +121,7 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     /// );
     /// ```
     pub fn scoped<T>(
-        body: impl FnOnce(&Yielder<In, Out>, In) -> Ret,
+        body: impl FnOnce(&Yielder<In, Out, Ret>, In) -> Ret,
         with: impl FnOnce(&Coroutine<In, Out, Ret>) -> T,
     ) -> T {
         Builder::new().scoped(body, with).unwrap_or_else(|error| panic!("{error}"))
@@ -143,7 +143,8 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     ///
     /// A first call starts the body with `input`. A later call makes [`Yielder::suspend`], in which
     /// the body waits, return `input`. The caller waits meanwhile. Coroutines may resume others, to
-    /// any depth.
+    /// any depth. If the body [transfers](Yielder::transfer) to another coroutine, the call
+    /// returns, or panics, when that one suspends or ends.
     ///
     /// # Errors
     ///
@@ -192,13 +193,9 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
         // SAFETY: what the body borrows is still there: by the contract of `create`, and for
         // thread-local values by `may_go_on`. This borrow of `self` keeps the core alive.
         match unsafe { resuming.resume() } {
-            Return::Suspended => {
-                // SAFETY: the body has just suspended, so it has put an output there. It does not
-                // run, so this access is the only one.
-                let output = unsafe { ManuallyDrop::take(&mut (*passed.as_ptr()).output) };
-                Ok(Resumed::Yielded(output))
-            }
-            Return::Ended => Ok(Resumed::Returned(core.finish())),
+            // SAFETY: the body has just suspended.
+            Return::Suspended => Ok(Resumed::Yielded(unsafe { core.yielder.take_output() })),
+            Return::Otherwise => Ok(core.back_otherwise()),
         }
     }
 
@@ -293,9 +290,9 @@ debug! {
     }
 }
 
-/// Returns why [`Coroutine::resume`] refuses to run.
+/// Returns why a coroutine in this state cannot be resumed.
 #[cold]
-fn refusal<In>(state: State, input: In) -> ResumeError<In> {
+pub(super) fn refusal<In>(state: State, input: In) -> ResumeError<In> {
     match state {
         State::Created | State::Suspended => ResumeError::ThreadEnding(input),
         State::Running => ResumeError::Running(input),

@@ -42,9 +42,9 @@ pub struct IntoIter<Out, Ret> {
 
 /// An iterator that borrows a coroutine and gives what it yields.
 ///
-/// Made by [`Coroutine::iter`], or by a loop over a reference to a [`Coroutine`] that takes no input.
-/// It begins where the coroutine stands. Dropping the iterator leaves the coroutine as it is, and
-/// another iterator continues it.
+/// Made by [`Coroutine::iter`], or by a loop over a reference to a [`Coroutine`] that takes no
+/// input. It begins where the coroutine stands. Dropping the iterator leaves the coroutine as it
+/// is, and another iterator continues it.
 ///
 /// # Panics
 ///

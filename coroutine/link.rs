@@ -10,6 +10,7 @@
 //! | --- | --- | --- |
 //! | Created, Suspended | may resume, unwind, drop | does not run |
 //! | Running | waits in `resume` or `unwind` | runs, or waits for one that it has resumed |
+//! | Running, [reserved](Reserved) | resumes it as soon as destructors have run | does not run |
 //! | Finished | may drop | is gone, its stack in the pool |
 //!
 //! # The chain
@@ -45,7 +46,8 @@ pub enum State {
     Created,
     /// The body runs, or waits for another coroutine that it has resumed.
     Running,
-    /// The body waits in [`Yielder::suspend`](super::Yielder::suspend).
+    /// The body waits in [`Yielder::suspend`](super::Yielder::suspend) or
+    /// [`Yielder::transfer`](super::Yielder::transfer).
     Suspended,
     /// The body has returned or panicked. The stack is gone.
     Finished,
@@ -162,13 +164,25 @@ impl Link {
         Some(Resuming { link: self, words, chain })
     }
 
+    /// Returns whether the coroutine can be resumed now.
+    #[inline]
+    pub(super) fn can_be_resumed(&self) -> bool {
+        self.passage.occupied() == 0 && (self.may_go_on() || self.progress.get() == Progress::New)
+    }
+
+    /// Makes the coroutine, which is new or suspended, appear to run until the guard is dropped.
+    #[inline]
+    pub(super) fn reserve(&self) -> Reserved<'_> {
+        debug_assert!(self.can_be_resumed());
+        self.passage.set_occupied(true);
+        Reserved(self)
+    }
+
     /// Returns whether the coroutine can be resumed now. If the thread is a worker's, tells it.
     #[cold]
     #[inline(never)]
     fn may_be_resumed(&self, words: Words) -> bool {
-        if self.passage.occupied() != 0
-            || !(self.may_go_on() || self.progress.get() == Progress::New)
-        {
+        if !self.can_be_resumed() {
             return false;
         }
         // SAFETY: the word is null or points to this thread's worker, which clears it before it
@@ -247,15 +261,17 @@ impl Link {
     fn refuse_to_suspend(&self) -> ! {
         if !ptr::eq(current::innermost(), self) {
             panic!(
-                "Yielder::suspend was called from outside of its coroutine: only the body itself can \
-                 suspend, not another coroutine or a task that runs inside it"
+                "Yielder::suspend or Yielder::transfer was called from outside of its coroutine: \
+                 only the body itself can suspend, not another coroutine or a task that runs \
+                 inside it"
             );
         }
         if self.passage.pins().is_pinned() {
             panic!(
-                "Yielder::suspend was called inside a call that must return first, in the task or \
-                 thread where it began: no_suspend, wait, select!, scope, join, a parallel loop, \
-                 timeout, shield, ignore_cancellation, TaskLocal::scope or send_modify"
+                "Yielder::suspend or Yielder::transfer was called inside a call that must return \
+                 first, in the task or thread where it began: no_suspend, wait, select!, scope, \
+                 join, a parallel loop, timeout, shield, ignore_cancellation, TaskLocal::scope or \
+                 send_modify"
             );
         }
         match self.suspension.get() {
@@ -266,14 +282,14 @@ impl Link {
             Suspension::Never => {
                 self.suspension.set(Suspension::NeverAgain);
                 panic!(
-                    "Yielder::suspend was called while its coroutine is unwound because it was \
-                     dropped: it can never be resumed again"
+                    "Yielder::suspend or Yielder::transfer was called while its coroutine is \
+                     unwound because it was dropped: it can never be resumed again"
                 )
             }
             Suspension::IfNotPanicking => panic!(
-                "Yielder::suspend was called while its thread is panicking: a destructor must not \
-                 suspend while a panic unwinds its coroutine, and a coroutine that is resumed \
-                 during a panic must run to its end"
+                "Yielder::suspend or Yielder::transfer was called while its thread is panicking: a \
+                 destructor must not suspend while a panic unwinds its coroutine, and a coroutine \
+                 that is resumed during a panic must run to its end"
             ),
         }
     }
@@ -334,6 +350,28 @@ impl Suspending<'_> {
         // SAFETY: the body was the innermost coroutine, so it is the running flow, and its resumer
         // waits in `resume` or `unwind`. The coroutine is not dropped before its body has ended.
         unsafe { self.0.passage.suspend() }
+    }
+
+    /// Switches from the body to its resumer like [`suspend`](Suspending::suspend), but the
+    /// resumer's call returns [`Return::Otherwise`].
+    ///
+    /// # Safety
+    /// That of [`suspend`](Suspending::suspend).
+    #[inline(always)]
+    pub(super) unsafe fn suspend_otherwise(self) -> Continuation {
+        // SAFETY: as in `suspend`, the body is the running flow by its contract, and its resumer
+        // waits in `resume` or `unwind`. The coroutine is not dropped before its body has ended.
+        unsafe { self.0.passage.suspend_otherwise() }
+    }
+}
+
+/// A coroutine that nobody can resume or unwind meanwhile.
+pub(super) struct Reserved<'a>(&'a Link);
+
+impl Drop for Reserved<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.passage.set_occupied(false);
     }
 }
 

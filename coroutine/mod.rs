@@ -20,7 +20,9 @@
 //! assert!(countdown.resume(0).is_err());
 //! ```
 //!
-//! A coroutine that takes no input is an iterator over what it yields: see [`IntoIter`] and [`Iter`].
+//! A body can also give its place to another coroutine: see [`Yielder::transfer`].
+//!
+//! A coroutine that takes no input is an iterator over what it yields: see [`Iter`].
 //!
 //! # Borrowing
 //!
@@ -96,6 +98,7 @@ mod iter;
 mod link;
 mod stacks;
 mod thread_end;
+mod transfer;
 mod whole;
 mod yielder;
 
@@ -114,9 +117,11 @@ pub use yielder::Yielder;
 /// The progress of a coroutine when [`Coroutine::resume`] returns.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Resumed<Out, Ret> {
-    /// The coroutine has suspended with this value and can be resumed.
+    /// The coroutine, or one to which it has [transferred](Yielder::transfer), has suspended with
+    /// this value. The coroutine can be resumed.
     Yielded(Out),
-    /// The coroutine's body has returned this value.
+    /// The body of the coroutine, or of one to which it has [transferred](Yielder::transfer), has
+    /// returned this value.
     Returned(Ret),
 }
 

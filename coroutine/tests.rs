@@ -108,8 +108,8 @@ fn an_overflow_is_reported_with_the_name_where_a_runtime_has_installed_its_handl
 
 #[test]
 fn a_coroutine_is_one_allocation_of_modest_size() {
-    let co = |_: &Yielder<u64, u64>, n: u64| n;
-    fn core_of<F: FnOnce(&Yielder<u64, u64>, u64) -> u64>(_: F) -> usize {
+    let co = |_: &Yielder<u64, u64, u64>, n: u64| n;
+    fn core_of<F: FnOnce(&Yielder<u64, u64, u64>, u64) -> u64>(_: F) -> usize {
         size_of::<Whole<u64, u64, u64, Cell<Option<F>>>>()
     }
     if cfg!(not(any(cygnet_asan, cygnet_tsan))) {

@@ -1,7 +1,7 @@
 //! The block of a coroutine: its state, its body, and the first frame on its stack.
 
 use std::cell::Cell;
-use std::mem::{self, ManuallyDrop};
+use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) struct Whole<In, Out, Ret, Body: ?Sized> {
 /// to all of them.
 #[repr(C)]
 pub(super) struct Core<In, Out, Ret> {
-    pub(super) yielder: Yielder<In, Out>,
+    pub(super) yielder: Yielder<In, Out, Ret>,
     /// `Some` until the coroutine has ended.
     pub(super) stack: Cell<Option<Stack>>,
     /// `Some` from the coroutine's end until the resumer takes the result.
@@ -48,7 +48,7 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
         body: F,
     ) -> Result<Coroutine<In, Out, Ret>, CreateError>
     where
-        F: FnOnce(&Yielder<In, Out>, In) -> Ret,
+        F: FnOnce(&Yielder<In, Out, Ret>, In) -> Ret,
     {
         let stack = stacks::take(class)?;
         let memory = Box::<Whole<In, Out, Ret, Cell<Option<F>>>>::new_uninit();
@@ -78,8 +78,6 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
 
 impl<In, Out, Ret> Core<In, Out, Ret> {
     /// Releases the stack of a body that has ended, and returns or throws its result.
-    #[cold]
-    #[inline(never)]
     pub(super) fn finish(&self) -> Ret {
         self.release();
         match self.result.take().expect("a body that has ended left its result") {
@@ -115,7 +113,8 @@ impl<In, Out, Ret> Core<In, Out, Ret> {
         // `create`, and thread-local values by `may_go_on`. The caller, a destructor, keeps the
         // core alive.
         match unsafe { link.unwind() } {
-            Return::Ended => true,
+            // The body cannot transfer while it is unwound, so it has ended.
+            Return::Otherwise => true,
             Return::Suspended => fatal("came back from its unwinding without having ended", link),
         }
     }
@@ -128,7 +127,7 @@ impl<In, Out, Ret> Core<In, Out, Ret> {
 /// coroutine.
 unsafe extern "C" fn root<In, Out, Ret, F>(whole: *mut u8, message: usize)
 where
-    F: FnOnce(&Yielder<In, Out>, In) -> Ret,
+    F: FnOnce(&Yielder<In, Out, Ret>, In) -> Ret,
 {
     // SAFETY: `whole` has this type by contract, and the resumer or dropper of the coroutine waits
     // until this flow has left, so it stays alive.
@@ -139,9 +138,9 @@ where
     link.begin();
     let result = catch_unwind(AssertUnwindSafe(|| {
         let body = body.take().expect("a body is called once");
-        // SAFETY: the coroutine has just been resumed for the first time, so there is an input: a
-        // coroutine that is dropped before that never starts.
-        let input = unsafe { ManuallyDrop::take(&mut (*core.yielder.passed.as_ptr()).input) };
+        // SAFETY: the coroutine has just been resumed for the first time: one that is dropped
+        // before that never starts.
+        let input = unsafe { core.yielder.take_input() };
         body(&core.yielder, input)
     }));
     match result {

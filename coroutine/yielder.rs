@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::mem::ManuallyDrop;
 
 use super::link::Link;
+use super::transfer::Request;
 use crate::retire::passage::Continuation;
 
 /// A value on its way from one side to the other.
@@ -11,23 +12,27 @@ use crate::retire::passage::Continuation;
 /// There is no tag. The writer switches to the other side at once, and the reader takes the value
 /// out before anything else. The reader knows from how it was reached what the slot holds: the body
 /// was resumed, not dismissed, so it is an input; or the resumer finds the body suspended, not
-/// finished, so it is an output.
-pub(super) union Passed<In, Out> {
+/// finished, so it is an output; or the body has come back otherwise and has not finished, so it is
+/// a request.
+pub(super) union Passed<In, Out, Ret> {
     pub(super) nothing: (),
     pub(super) input: ManuallyDrop<In>,
     pub(super) output: ManuallyDrop<Out>,
+    /// Lies in the frame of the body, which is suspended.
+    pub(super) request: *const Cell<Option<Request<In, Out, Ret>>>,
 }
 
 /// The handle by which the body of a coroutine suspends.
 ///
-/// The body gets a reference when it starts. It takes `In` and gives `Out`.
+/// The body gets a reference when it starts. It takes `In` and gives `Out`. `Ret` is what the body
+/// returns, and so does each coroutine to which it [transfers](Yielder::transfer).
 #[repr(C)]
-pub struct Yielder<In, Out> {
+pub struct Yielder<In, Out, Ret = ()> {
     pub(super) link: Link,
-    pub(super) passed: Cell<Passed<In, Out>>,
+    pub(super) passed: Cell<Passed<In, Out, Ret>>,
 }
 
-impl<In, Out> Yielder<In, Out> {
+impl<In, Out, Ret> Yielder<In, Out, Ret> {
     /// Suspends the coroutine: returns `value` to its resumer and waits to be resumed.
     ///
     /// Returns the input of the next [`Coroutine::resume`](super::Coroutine::resume). Only the
@@ -82,12 +87,34 @@ impl<In, Out> Yielder<In, Out> {
             Continuation::GoOn => {}
             Continuation::Unwind => self.link.unwind_from_here(),
         }
-        // SAFETY: the body has just been resumed, not dismissed, so there is an input. The resumer
-        // waits, so this access is the only one.
+        // SAFETY: the body has just been resumed, not dismissed.
+        unsafe { self.take_input() }
+    }
+
+    /// Takes the input of the resumption that has continued the body.
+    ///
+    /// # Safety
+    /// The caller is the body, which has just been resumed, not dismissed. It has not taken the
+    /// input yet.
+    #[inline(always)]
+    pub(super) unsafe fn take_input(&self) -> In {
+        // SAFETY: by contract the resumer has put an input there. It waits, so this access is the
+        // only one.
         unsafe { ManuallyDrop::take(&mut (*self.passed.as_ptr()).input) }
+    }
+
+    /// Takes the output that the body has suspended with.
+    ///
+    /// # Safety
+    /// The caller is the resumer, and the body has just suspended.
+    #[inline(always)]
+    pub(super) unsafe fn take_output(&self) -> Out {
+        // SAFETY: by contract the body has put an output there. It does not run, so this access is
+        // the only one.
+        unsafe { ManuallyDrop::take(&mut (*self.passed.as_ptr()).output) }
     }
 }
 
 debug! {
-    impl<In, Out> Yielder<In, Out> as this { id: this.link.id, name: this.link.name.as_deref(), .. }
+    impl<In, Out, Ret> Yielder<In, Out, Ret> as this { id: this.link.id, name: this.link.name.as_deref(), .. }
 }

@@ -49,6 +49,12 @@ mod inlined {
             self.pair.occupied()
         }
 
+        /// Makes a coroutine that is new or suspended count as occupied or, after that, no longer.
+        #[inline]
+        pub(crate) fn set_occupied(&self, occupied: bool) {
+            self.pair.set_occupied(occupied);
+        }
+
         /// Continues the coroutine. Returns when it suspends or ends.
         ///
         /// # Safety
@@ -81,6 +87,17 @@ mod inlined {
         pub(crate) unsafe fn suspend(&self) -> Continuation {
             // SAFETY: the caller is on the coroutine's stack, and the resumer waits, by contract.
             unsafe { self.pair.suspend() }
+        }
+
+        /// Suspends the coroutine like [`suspend`](Passage::suspend), but the resumer's call
+        /// returns [`Return::Otherwise`].
+        ///
+        /// # Safety
+        /// That of [`suspend`](Passage::suspend).
+        #[inline(always)]
+        pub(crate) unsafe fn suspend_otherwise(&self) -> Continuation {
+            // SAFETY: the caller is on the coroutine's stack, and the resumer waits, by contract.
+            unsafe { self.pair.suspend_otherwise() }
         }
 
         /// Ends the coroutine and continues its resumer.
@@ -118,8 +135,8 @@ mod called {
         resumer: Context,
         /// The coroutine runs, or has ended.
         running: Cell<bool>,
-        /// The coroutine has left its stack for ever.
-        ended: Cell<bool>,
+        /// The coroutine has left its stack for ever, or has suspended in an unusual way.
+        otherwise: Cell<bool>,
         /// The coroutine is continued to be unwound.
         unwound: Cell<bool>,
     }
@@ -139,7 +156,7 @@ mod called {
                 coroutine: unsafe { Context::on_stack(stack, stack.top(), entry, data) },
                 resumer: Context::of_thread(),
                 running: Cell::new(false),
-                ended: Cell::new(false),
+                otherwise: Cell::new(false),
                 unwound: Cell::new(false),
             }
         }
@@ -156,6 +173,12 @@ mod called {
             usize::from(self.running.get())
         }
 
+        /// Makes a coroutine that is new or suspended count as occupied or, after that, no longer.
+        #[inline]
+        pub(crate) fn set_occupied(&self, occupied: bool) {
+            self.running.set(occupied);
+        }
+
         /// Continues the coroutine. Returns when it suspends or ends.
         ///
         /// # Safety
@@ -168,7 +191,7 @@ mod called {
             // SAFETY: the resumer is the running flow. By contract the coroutine is new or
             // suspended, its stack exists and it may run now, and both contexts are alive.
             unsafe { self.resumer.switch(&self.coroutine) };
-            if self.ended.get() { Return::Ended } else { Return::Suspended }
+            if self.otherwise.get() { Return::Otherwise } else { Return::Suspended }
         }
 
         /// Continues a suspended coroutine so that its [`suspend`](Passage::suspend) returns
@@ -196,12 +219,26 @@ mod called {
             if self.unwound.get() { Continuation::Unwind } else { Continuation::GoOn }
         }
 
+        /// Suspends the coroutine like [`suspend`](Passage::suspend), but the resumer's call
+        /// returns [`Return::Otherwise`].
+        ///
+        /// # Safety
+        /// That of [`suspend`](Passage::suspend).
+        #[inline(always)]
+        pub(crate) unsafe fn suspend_otherwise(&self) -> Continuation {
+            self.otherwise.set(true);
+            // SAFETY: this asks for no more than the contract of this function gives.
+            let continuation = unsafe { self.suspend() };
+            self.otherwise.set(false);
+            continuation
+        }
+
         /// Ends the coroutine and continues its resumer.
         ///
         /// # Safety
         /// That of [`suspend`](Passage::suspend), and none of the coroutine's frames is used again.
         pub(crate) unsafe fn leave(&self) -> ! {
-            self.ended.set(true);
+            self.otherwise.set(true);
             // SAFETY: by contract the coroutine runs, none of its frames is used again, and the
             // resumer waits. The resumer frees the stack.
             unsafe { self.coroutine.leave(&self.resumer) }

@@ -125,7 +125,7 @@ auto_traits! {
         shutdown::GuardReportEntry, shutdown::ShutdownReport;
     yes yes yes no no: Builder, BuildError, JoinError, PanicPayload;
     no no yes no no:
-        PanicReport<'static>, Coroutine<T, u8, u8>, Coroutine<u8, T, u8>, Coroutine<u8, u8, T>,
+        PanicReport<'static>, Coroutine<T, u8, u8>, Coroutine<u8, T, u8>, Coroutine<u8, u8, T>, Yielder<u8, u8, T>,
         coroutine::IntoIter<T, u8>, coroutine::Iter<'static, T, u8>;
     no no Unpin no no: coroutine::IntoIter<u8, T>, coroutine::Iter<'static, u8, T>;
     Send Send yes yes yes:
@@ -146,7 +146,7 @@ auto_traits! {
         sync::BarrierWait<'static>;
     Send Sync no no no: Timeout<T>;
     Send Sync Unpin no no: TaskError<T>;
-    no no Unpin no no: Yielder<T, u8>, Yielder<u8, T>;
+    no no Unpin no no: Yielder<T, u8, u8>, Yielder<u8, T, u8>;
     Send Send yes UnwindSafe RefUnwindSafe: par::Items<T>;
     Sync Sync yes RefUnwindSafe RefUnwindSafe: par::Chunks<'static, T>;
     Send Sync yes no RefUnwindSafe: par::ChunksMut<'static, T>;

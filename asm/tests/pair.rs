@@ -84,16 +84,40 @@ fn each_side_learns_how_it_is_continued() {
         assert_eq!((twin.passed.get(), twin.pair().occupied()), (n, 0));
     }
     // SAFETY: suspended.
-    assert!(matches!(unsafe { twin.pair().unwind() }, Return::Ended));
+    assert!(matches!(unsafe { twin.pair().unwind() }, Return::Otherwise));
     assert_eq!(twin.passed.get(), 100);
     assert_ne!(twin.pair().occupied(), 0, "it cannot be continued after its end");
+}
+
+#[test]
+fn a_coroutine_may_come_back_by_the_other_entrance_and_go_on() {
+    let twin = Twin::new(|this| {
+        for _ in 0..10 {
+            this.passed.update(|n| n + 1);
+            // SAFETY: on its own stack.
+            unsafe { this.pair().suspend_otherwise() };
+            this.passed.update(|n| n + 1);
+            // SAFETY: on its own stack.
+            unsafe { this.suspend() };
+        }
+    });
+    for n in 0..10 {
+        // SAFETY: new or suspended.
+        assert!(matches!(unsafe { twin.resume() }, Return::Otherwise));
+        assert_eq!((twin.passed.get(), twin.pair().occupied()), (2 * n + 1, 0));
+        // SAFETY: suspended.
+        assert!(matches!(unsafe { twin.resume() }, Return::Suspended));
+        assert_eq!((twin.passed.get(), twin.pair().occupied()), (2 * n + 2, 0));
+    }
+    // SAFETY: suspended.
+    assert!(matches!(unsafe { twin.pair().unwind() }, Return::Otherwise));
 }
 
 #[test]
 fn a_running_coroutine_is_occupied() {
     let twin = Twin::new(|this| this.passed.set(this.pair().occupied()));
     // SAFETY: new.
-    assert!(matches!(unsafe { twin.resume() }, Return::Ended));
+    assert!(matches!(unsafe { twin.resume() }, Return::Otherwise));
     assert_ne!(twin.passed.get(), 0);
 }
 
@@ -108,7 +132,7 @@ fn a_first_frame_of_a_pair_fits_below_any_top() {
             odd,
         );
         // SAFETY: new.
-        assert!(matches!(unsafe { twin.resume() }, Return::Ended));
+        assert!(matches!(unsafe { twin.resume() }, Return::Otherwise));
         assert_eq!(twin.passed.get(), 1, "the stack is aligned at the entry");
         let end = twin.stack.as_ptr_range().end.cast::<u8>();
         // SAFETY: the last bytes of the stack.

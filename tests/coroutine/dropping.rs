@@ -7,7 +7,7 @@ use std::panic::{panic_any, set_hook};
 use std::{mem, thread};
 
 /// Suspends, and keeps the unwinding from going further.
-fn suspend_and_swallow(yielder: &Yielder<(), ()>) {
+fn suspend_and_swallow<Ret>(yielder: &Yielder<(), (), Ret>) {
     let _ = catch_unwind(AssertUnwindSafe(|| yielder.suspend(())));
 }
 

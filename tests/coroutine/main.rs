@@ -13,6 +13,8 @@ mod stack;
 mod state;
 mod tasks;
 mod the_end_of_a_thread;
+mod transfers;
+mod transfers_at_random;
 mod values;
 
 use common::prelude::*;
@@ -41,7 +43,7 @@ fn logged() -> (Log, Tell) {
 
 /// A coroutine that has been resumed once, and has suspended.
 fn suspended<Ret: 'static>(
-    body: impl FnOnce(&Yielder<(), ()>, ()) -> Ret + 'static,
+    body: impl FnOnce(&Yielder<(), (), Ret>, ()) -> Ret + 'static,
 ) -> Coroutine<(), (), Ret> {
     let co = Coroutine::new(body);
     assert!(matches!(co.resume(()), Ok(Resumed::Yielded(()))));

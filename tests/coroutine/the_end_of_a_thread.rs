@@ -2,7 +2,7 @@
 
 use crate::common::prelude::*;
 use crate::{Plain, suspended};
-use cygnet::coroutine::{Coroutine, ResumeError};
+use cygnet::coroutine::{Coroutine, ResumeError, Resumed};
 use std::sync::mpsc;
 use std::thread;
 
@@ -81,6 +81,31 @@ fn a_coroutine_that_may_use_a_destroyed_value_is_neither_resumed_nor_unwound() {
         at_end(move || {
             sender.send(co.resume(7)).unwrap();
             drop(co);
+        });
+    })
+    .join()
+    .unwrap();
+    assert_eq!(receiver.recv(), Ok(Err(ResumeError::ThreadEnding(7))));
+}
+
+#[test]
+#[cfg(target_env = "gnu")]
+#[cfg_attr(cygnet_asan, ignore = "leaks on purpose")]
+fn nobody_can_transfer_to_a_coroutine_that_may_use_a_destroyed_value() {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        at_end(|| ());
+        let to = Rc::new(Coroutine::<u32, (), u32>::new(|yielder, _| yielder.suspend(())));
+        to.resume(0).unwrap();
+        at_end(move || {
+            Coroutine::<u32, (), u32>::scoped(
+                |yielder, n| {
+                    sender.send(yielder.transfer(to, n)).unwrap();
+                    let new = Rc::new(Coroutine::new(|_, n| n + 1));
+                    yielder.transfer(new, n).unwrap()
+                },
+                |co| assert_eq!(co.resume(7), Ok(Resumed::Returned(8))),
+            );
         });
     })
     .join()

@@ -19,7 +19,7 @@ fn values_pass_in_and_out_and_back_at_the_end() {
 #[test]
 fn values_are_moved_and_dropped_once() {
     let log = Log::default();
-    let co = Coroutine::new(|yielder: &Yielder<Tell, Tell>, first: Tell| {
+    let co = Coroutine::new(|yielder: &Yielder<Tell, Tell, Tell>, first: Tell| {
         let second = yielder.suspend(first);
         let log = second.1.clone();
         let _third = yielder.suspend(second);
@@ -86,7 +86,7 @@ fn captures_and_values_may_be_aligned_to_a_page() {
     let captured = Page(1);
     let co = Builder::new()
         .stack_size(16 << 10)
-        .create(move |yielder: &Yielder<Page, Page>, first: Page| {
+        .create(move |yielder: &Yielder<Page, Page, Page>, first: Page| {
             assert!(aligned(&captured) && aligned(&first));
             let second = yielder.suspend(Page(captured.0 + first.0));
             assert!(aligned(&second));
@@ -100,7 +100,7 @@ fn captures_and_values_may_be_aligned_to_a_page() {
 
 #[test]
 fn eight_live_doubles_survive_resumes_bit_for_bit() {
-    fn churn(seed: f64, yielder: &Yielder<f64, f64>) -> [u64; 8] {
+    fn churn<Ret>(seed: f64, yielder: &Yielder<f64, f64, Ret>) -> [u64; 8] {
         let [mut a, mut b, mut c, mut d] = [seed, seed + 0.1, seed + 0.2, seed + 0.3];
         let [mut e, mut f, mut g, mut h] = [seed * 3.0, seed * 5.0, seed * 7.0, seed * 9.0];
         for _ in 0..1000 {
