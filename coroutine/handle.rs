@@ -267,11 +267,12 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
             // dropped.
             State::Running => fatal("is dropped while it is running", &core.yielder.link),
         }
-        core.release();
+        let stack = core.take_stack();
         let result = core.result.take();
         // SAFETY: the pointer comes from a box of this layout. The body has ended or was never
         // called, so there is no other user of the core, by contract.
         drop(unsafe { Box::from_raw(this.whole.as_ptr()) });
+        drop(stack);
         match result {
             // The panic hook has reported this panic.
             Some(Err(payload)) if crate::shim::panicking() => drop_payload(payload),

@@ -70,7 +70,8 @@
 //!
 //! # Limits
 //!
-//! * A coroutine stays on the thread it was created on: it is neither `Send` nor `Sync`.
+//! * A coroutine stays on the thread it was created on: it is neither `Send` nor `Sync`. Only one
+//!   that has not started may be sent, if it was made for that: see [`Unstarted`].
 //! * A body cannot suspend inside a call that must return first, in the task or thread where it
 //!   began. [`scope`](crate::scope()), [`timeout`](crate::timeout()), [`shield`](crate::shield()),
 //!   [`ignore_cancellation`](crate::ignore_cancellation()) and
@@ -99,6 +100,7 @@ mod link;
 mod stacks;
 mod thread_end;
 mod transfer;
+mod unstarted;
 mod whole;
 mod yielder;
 
@@ -112,6 +114,7 @@ pub use error::{CreateError, ResumeError};
 pub use handle::Coroutine;
 pub use iter::{IntoIter, Iter};
 pub use link::State;
+pub use unstarted::Unstarted;
 pub use yielder::Yielder;
 
 /// The progress of a coroutine when [`Coroutine::resume`] returns.

@@ -1,10 +1,12 @@
 //! The stacks of bare coroutines: one memory for the process, and a pool of warm stacks for each
 //! thread.
 //!
-//! A coroutine never leaves its thread, so its stack goes back to the pool that it was taken from.
+//! A coroutine that has started never leaves its thread, so its stack goes to the pool of that
+//! thread: the one that it was taken from, or the one that has adopted it.
 
 use crate::shim::thread_local;
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::sync::OnceLock;
 
 use super::{CreateError, current};
@@ -47,11 +49,32 @@ fn is_pooled(class: StackClass) -> bool {
     class.stride() <= LARGEST_WARM
 }
 
+/// A stack that a coroutine owns. Dropping it, when it holds no frame, gives it back. A coroutine
+/// that can never end must leak it.
+pub(super) struct OwnedStack(ManuallyDrop<Stack>);
+
+impl OwnedStack {
+    pub(super) fn stack(&self) -> &Stack {
+        &self.0
+    }
+}
+
+impl Drop for OwnedStack {
+    fn drop(&mut self) {
+        // SAFETY: the value is being dropped, so the handle is not used again.
+        give_back(unsafe { ManuallyDrop::take(&mut self.0) });
+    }
+}
+
 /// Takes a stack of the class, for a coroutine of this thread.
-// Not inlined, and neither is `give_back`: a caller in a migratable task could keep the pool's
-// address while it changes threads.
+pub(super) fn take(class: StackClass) -> Result<OwnedStack, CreateError> {
+    take_handle(class).map(|stack| OwnedStack(ManuallyDrop::new(stack)))
+}
+
+// Not inlined, and neither are `adopt` and `give_back`: a caller in a migratable task could keep
+// the pool's address while it changes threads.
 #[inline(never)]
-pub(super) fn take(class: StackClass) -> Result<Stack, CreateError> {
+fn take_handle(class: StackClass) -> Result<Stack, CreateError> {
     let pooled = POOL.try_with(|pool| {
         current::notice_the_end_of_this_thread();
         let pool = &mut *pool.borrow_mut();
@@ -70,9 +93,28 @@ pub(super) fn take(class: StackClass) -> Result<Stack, CreateError> {
     }
 }
 
+/// Takes a stack of the class, for a coroutine that may start on another thread. That thread calls
+/// [`adopt`] before the stack is given back there.
+///
+/// The stack does not come from the pool of this thread, which keeps room for the stacks that it
+/// expects back.
+pub(super) fn take_for_any_thread(class: StackClass) -> Result<OwnedStack, CreateError> {
+    Ok(OwnedStack(ManuallyDrop::new(memory().take(class)?)))
+}
+
+/// Notes that a stack from [`take_for_any_thread`] is now of this thread.
+#[inline(never)]
+pub(super) fn adopt() {
+    // An error means that the thread is ending and its pool has gone.
+    let _ = POOL.try_with(|pool| {
+        current::notice_the_end_of_this_thread();
+        pool.borrow_mut().in_use += 1;
+    });
+}
+
 /// Takes back a stack without live frames. Not called from that stack.
 #[inline(never)]
-pub(super) fn give_back(stack: Stack) {
+fn give_back(stack: Stack) {
     let mut stack = Some(stack);
     // An error means that the thread is ending and its pool has gone.
     let _ = POOL.try_with(|pool| pool.borrow_mut().put(&mut stack));

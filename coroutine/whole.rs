@@ -7,11 +7,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
 
+use super::Coroutine;
 use super::link::{Link, fatal};
+use super::stacks::OwnedStack;
 use super::yielder::{Passed, Yielder};
-use super::{Coroutine, CreateError, stacks};
 use crate::retire::passage::{Passage, Return};
-use crate::retire::stack::{Stack, StackClass};
 
 /// The state of a coroutine, at an address that does not change, and its body.
 #[repr(C)]
@@ -27,7 +27,7 @@ pub(super) struct Whole<In, Out, Ret, Body: ?Sized> {
 pub(super) struct Core<In, Out, Ret> {
     pub(super) yielder: Yielder<In, Out, Ret>,
     /// `Some` until the coroutine has ended.
-    pub(super) stack: Cell<Option<Stack>>,
+    stack: Cell<Option<OwnedStack>>,
     /// `Some` from the coroutine's end until the resumer takes the result.
     pub(super) result: Cell<Option<thread::Result<Ret>>>,
 }
@@ -43,21 +43,21 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     /// coroutine is dropped, not forgotten, before the borrows end.
     pub(super) unsafe fn create<F>(
         name: Option<Arc<str>>,
-        class: StackClass,
+        stack: OwnedStack,
         scoped: bool,
         body: F,
-    ) -> Result<Coroutine<In, Out, Ret>, CreateError>
+    ) -> Coroutine<In, Out, Ret>
     where
         F: FnOnce(&Yielder<In, Out, Ret>, In) -> Ret,
     {
-        let stack = stacks::take(class)?;
         let memory = Box::<Whole<In, Out, Ret, Cell<Option<F>>>>::new_uninit();
         let whole = NonNull::from(Box::leak(memory)).cast::<Whole<In, Out, Ret, Cell<Option<F>>>>();
         let entry = root::<In, Out, Ret, F>;
-        // SAFETY: the stack has just been taken, so nothing lives on it. When the entry is called,
-        // `whole` has been written.
-        let passage = unsafe { Passage::on_stack(&stack, entry, whole.as_ptr().cast()) };
-        let link = Link::new(passage, name, class.size(), stack.guard(), scoped);
+        // SAFETY: the stack has not been used since it was taken, so nothing lives on it. When the
+        // entry is called, `whole` has been written.
+        let passage = unsafe { Passage::on_stack(stack.stack(), entry, whole.as_ptr().cast()) };
+        let (size, guard) = (stack.stack().class().size(), stack.stack().guard());
+        let link = Link::new(passage, name, size, guard, scoped);
         let core = Core {
             yielder: Yielder { link, passed: Cell::new(Passed { nothing: () }) },
             stack: Cell::new(Some(stack)),
@@ -72,27 +72,28 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
         let whole = unsafe {
             mem::transmute::<Pointer<'_, In, Out, Ret>, Pointer<'static, In, Out, Ret>>(whole)
         };
-        Ok(Coroutine { whole })
+        Coroutine { whole }
     }
 }
 
 impl<In, Out, Ret> Core<In, Out, Ret> {
     /// Releases the stack of a body that has ended, and returns or throws its result.
     pub(super) fn finish(&self) -> Ret {
-        self.release();
+        drop(self.take_stack());
         match self.result.take().expect("a body that has ended left its result") {
             Ok(value) => value,
             Err(payload) => resume_unwind(payload),
         }
     }
 
-    /// Gives back the stack, which holds no frames.
-    pub(super) fn release(&self) {
-        if let Some(stack) = self.stack.take() {
-            #[cfg(cygnet_tsan)]
+    /// Takes the stack, which holds no frames, to be given back.
+    pub(super) fn take_stack(&self) -> Option<OwnedStack> {
+        let stack = self.stack.take();
+        #[cfg(cygnet_tsan)]
+        if stack.is_some() {
             self.yielder.link.retire();
-            stacks::give_back(stack);
         }
+        stack
     }
 
     /// Unwinds a suspended body. Returns `false` if that is impossible; everything must then stay

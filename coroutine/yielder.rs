@@ -116,5 +116,9 @@ impl<In, Out, Ret> Yielder<In, Out, Ret> {
 }
 
 debug! {
-    impl<In, Out, Ret> Yielder<In, Out, Ret> as this { id: this.link.id, name: this.link.name.as_deref(), .. }
+    impl<In, Out, Ret> Yielder<In, Out, Ret> as this {
+        id: this.link.id,
+        name: this.link.name.as_deref(),
+        ..
+    }
 }

@@ -127,6 +127,9 @@ auto_traits! {
     no no yes no no:
         PanicReport<'static>, Coroutine<T, u8, u8>, Coroutine<u8, T, u8>, Coroutine<u8, u8, T>, Yielder<u8, u8, T>,
         coroutine::IntoIter<T, u8>, coroutine::Iter<'static, T, u8>;
+    yes no yes no no:
+        coroutine::Unstarted<T, u8, u8>, coroutine::Unstarted<u8, T, u8>,
+        coroutine::Unstarted<u8, u8, T>;
     no no Unpin no no: coroutine::IntoIter<u8, T>, coroutine::Iter<'static, u8, T>;
     Send Send yes yes yes:
         Task<T>, ScopedTask<'static, T>, TryTask<'static, T>, Promise<T>, TaskGroup<T>,

@@ -9,6 +9,7 @@ mod iterators;
 mod many;
 mod panics;
 mod scoped;
+mod sendable;
 mod stack;
 mod state;
 mod tasks;

@@ -2,7 +2,7 @@
 
 use crate::common::prelude::*;
 use crate::{Plain, suspended};
-use cygnet::coroutine::{Coroutine, ResumeError, Resumed};
+use cygnet::coroutine::{Coroutine, ResumeError, Resumed, Unstarted};
 use std::sync::mpsc;
 use std::thread;
 
@@ -37,6 +37,21 @@ fn a_new_coroutine_may_run_to_its_end() {
     thread::spawn(move || {
         at_end(move || {
             let co = Coroutine::<u32, (), u32>::new(|_, n| n + 1);
+            sender.send(co.resume(1).unwrap().returned()).unwrap();
+        });
+        use_the_pool();
+    });
+    assert_eq!(receiver.recv(), Ok(Some(2)));
+}
+
+#[test]
+fn one_from_another_thread_may_be_taken_and_run_to_its_end() {
+    let (sender, receiver) = mpsc::channel();
+    let unstarted = Coroutine::builder().create_sendable(|_, n: u32| n + 1);
+    let unstarted: Unstarted<u32, (), u32> = unstarted.unwrap();
+    thread::spawn(move || {
+        at_end(move || {
+            let co = unstarted.into_coroutine();
             sender.send(co.resume(1).unwrap().returned()).unwrap();
         });
         use_the_pool();
