@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Coroutine, CreateError, Unstarted, Yielder, stacks};
-use crate::retire::stack::{DEFAULT_SIZE, LARGEST, StackClass};
+use super::stacks::{self, OwnedStack};
+use super::user_stack::UserStack;
+use super::{Coroutine, CreateError, Stack, Unstarted, Yielder};
+use crate::retire::stack::{DEFAULT_SIZE, LARGEST, SMALLEST, StackClass};
 
 /// Settings of a coroutine to be created.
 ///
@@ -34,6 +36,7 @@ setters! {
     pub fn name(name: impl Into<String>) => Some(name.into().into());
 
     /// Sets the least size of the stack in bytes, between 16 KiB and 1 GiB. The default is 64 KiB.
+    /// It has no meaning for a stack that [the user brings](Builder::create_on).
     ///
     /// The size is rounded up. A guard lies below each stack: code that needs more is stopped by a
     /// fault and never runs into other memory. Only the part that is touched takes memory. A panic
@@ -67,8 +70,42 @@ impl Builder {
         Ret: 'static,
     {
         let stack = stacks::take(class(self.stack_size, &body)?)?;
-        // SAFETY: the bounds above make everything that the coroutine can borrow 'static.
+        // SAFETY: the bounds above make everything that the coroutine can borrow 'static. The place
+        // is that of the stack.
         Ok(unsafe { Coroutine::create(self.name, stack, false, body) })
+    }
+
+    /// Makes the coroutine on a stack that the user brings. See [`Stack`] for an example.
+    ///
+    /// [`Builder::stack_size`] has no meaning here. The coroutine owns the stack and drops it as
+    /// soon as the body has ended. A panic of the stack's destructor goes to the call of
+    /// [`resume`](Coroutine::resume), or to the drop, in which the body has ended; what the body
+    /// has returned is then dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`CreateError::StackTooSmall`] if the stack has less than 16 KiB and the room that large
+    /// captures and large values need. `body` and `stack` are dropped.
+    ///
+    /// # Cost
+    ///
+    /// An allocation of the size of the captures, and one of the size of `stack`.
+    pub fn create_on<In, Out, Ret, F>(
+        self,
+        stack: impl Stack + 'static,
+        body: F,
+    ) -> Result<Coroutine<In, Out, Ret>, CreateError>
+    where
+        F: FnOnce(&Yielder<In, Out, Ret>, In) -> Ret + 'static,
+        In: 'static,
+        Out: 'static,
+        Ret: 'static,
+    {
+        let needed = SMALLEST.saturating_add(extra(SMALLEST, &body));
+        let (stack, place) = UserStack::new(stack, needed)?;
+        // SAFETY: the bounds above make everything that the coroutine can borrow 'static. The place
+        // is that of the stack.
+        Ok(unsafe { Coroutine::create(self.name, (OwnedStack::User(stack), place), false, body) })
     }
 
     /// Makes a coroutine that may be sent to another thread before it starts. See [`Unstarted`] for
@@ -96,7 +133,8 @@ impl Builder {
         Ret: 'static,
     {
         let stack = stacks::take_for_any_thread(class(self.stack_size, &body)?)?;
-        // SAFETY: the bounds above make everything that the coroutine can borrow 'static.
+        // SAFETY: the bounds above make everything that the coroutine can borrow 'static. The place
+        // is that of the stack.
         let coroutine = unsafe { Coroutine::create(self.name, stack, false, body) };
         // SAFETY: the coroutine has just been made, with a body that is `Send` and such a stack.
         Ok(unsafe { Unstarted::new(coroutine) })
@@ -133,7 +171,8 @@ impl Builder {
         let stack = stacks::take(class(self.stack_size, &body)?)?;
         // SAFETY: the coroutine is dropped when this call ends, also by unwinding. `with` gets a
         // shared reference, so it can neither move the coroutine out nor keep the reference.
-        // Everything that the type parameters mention outlives the call.
+        // Everything that the type parameters mention outlives the call. The place is that of the
+        // stack.
         let coroutine = unsafe { Coroutine::create(self.name, stack, true, body) };
         Ok(with(&coroutine))
     }
@@ -142,7 +181,16 @@ impl Builder {
 default! { impl Builder }
 
 /// Returns the class of a stack of that size, with extra room for large values.
-fn class<In, Out, Ret, F>(asked: usize, _: &F) -> Result<StackClass, CreateError>
+fn class<In, Out, Ret, F>(asked: usize, body: &F) -> Result<StackClass, CreateError>
+where
+    F: FnOnce(&Yielder<In, Out, Ret>, In) -> Ret,
+{
+    let bytes = asked.saturating_add(extra(asked, body)).min(LARGEST.max(asked));
+    StackClass::for_size(bytes.max(asked)).map_err(|_| CreateError::StackSize { asked })
+}
+
+/// Returns the room that large values need beyond that of a stack of the size asked for.
+fn extra<In, Out, Ret, F>(asked: usize, _: &F) -> usize
 where
     F: FnOnce(&Yielder<In, Out, Ret>, In) -> Ret,
 {
@@ -156,7 +204,5 @@ where
     let values = [room::<F>(), room::<In>(), room::<Out>(), room::<Ret>()];
     let copies = values.into_iter().fold(0, usize::saturating_add).saturating_mul(COPIES);
     // A few words more or less are the user's responsibility, as everywhere.
-    let extra = if copies > asked / 16 { copies } else { 0 };
-    let bytes = asked.saturating_add(extra).min(LARGEST.max(asked));
-    StackClass::for_size(bytes.max(asked)).map_err(|_| CreateError::StackSize { asked })
+    if copies > asked / 16 { copies } else { 0 }
 }

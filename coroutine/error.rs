@@ -5,7 +5,8 @@ use std::{fmt, io};
 use super::State;
 use crate::retire::stack::{LARGEST, SMALLEST, StackExhausted};
 
-/// The reason why a coroutine could not be created. The body that was passed has been dropped.
+/// The reason why a coroutine could not be created. The body that was passed has been dropped, and
+/// so has the stack, if one was.
 ///
 /// ```
 /// use cygnet::coroutine::{Coroutine, CreateError};
@@ -21,6 +22,13 @@ pub enum CreateError {
     StackSize {
         /// The size asked for, in bytes.
         asked: usize,
+    },
+    /// The memory of a [`Stack`](super::Stack) is too small.
+    StackTooSmall {
+        /// The size of the memory, in bytes.
+        bytes: usize,
+        /// The least size: 16 KiB, and room for large captures and values.
+        needed: usize,
     },
     /// The kernel refused the memory for another stack.
     OutOfMemory {
@@ -47,6 +55,12 @@ error! {
             f,
             "a coroutine's stack of {asked} bytes is out of bounds: it takes at least {SMALLEST} \
              bytes (16 KiB) and at most {LARGEST} (1 GiB)"
+        ),
+        CreateError::StackTooSmall { bytes, needed } => write!(
+            f,
+            "the memory for a coroutine's stack has {bytes} bytes, and this coroutine needs at \
+             least {needed}: 16 KiB, and room for copies of its captures and values if these are \
+             large"
         ),
         CreateError::OutOfMemory { errno } => write!(
             f,

@@ -207,7 +207,8 @@ impl Link {
         self.passage.pins().forbid_suspension();
         chain.tagged().write(words);
         // SAFETY: the coroutine is suspended, and it cannot be resumed again before this returns,
-        // as it is occupied from the switch on. By contract it may run. A coroutine stays on its thread.
+        // as it is occupied from the switch on. By contract it may run. A coroutine stays on its
+        // thread.
         unsafe { self.passage.unwind() }
     }
 

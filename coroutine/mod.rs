@@ -87,7 +87,8 @@
 //!   that state until the body goes on. It is undefined behaviour to forget a coroutine that has
 //!   borrowed a thread-local value and shares it with a scoped thread, and then to end the thread.
 //! * Code that overflows its stack is stopped by the guard: the process ends by a signal, with a
-//!   report that names the coroutine if a runtime has installed its handler.
+//!   report that names the coroutine if a runtime has installed its handler. The guard of a
+//!   [`Stack`] that a user brings is the user's responsibility.
 //! * After `fork`, the child has the coroutines of the forking thread; they work there.
 
 mod builder;
@@ -101,6 +102,7 @@ mod stacks;
 mod thread_end;
 mod transfer;
 mod unstarted;
+mod user_stack;
 mod whole;
 mod yielder;
 
@@ -115,6 +117,7 @@ pub use handle::Coroutine;
 pub use iter::{IntoIter, Iter};
 pub use link::State;
 pub use unstarted::Unstarted;
+pub use user_stack::Stack;
 pub use yielder::Yielder;
 
 /// The progress of a coroutine when [`Coroutine::resume`] returns.

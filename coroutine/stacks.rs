@@ -2,13 +2,16 @@
 //! thread.
 //!
 //! A coroutine that has started never leaves its thread, so its stack goes to the pool of that
-//! thread: the one that it was taken from, or the one that has adopted it.
+//! thread: the one that it was taken from, or the one that has adopted it. A stack of a user's goes
+//! back to its user.
 
 use crate::shim::thread_local;
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 use std::sync::OnceLock;
 
+use super::user_stack::UserStack;
 use super::{CreateError, current};
 use crate::retire::memory::StackMemory;
 use crate::retire::pool::StackPool;
@@ -51,15 +54,40 @@ fn is_pooled(class: StackClass) -> bool {
 
 /// A stack that a coroutine owns. Dropping it, when it holds no frame, gives it back. A coroutine
 /// that can never end must leak it.
-pub(super) struct OwnedStack(ManuallyDrop<Stack>);
+#[allow(dead_code)] // Each is there to be dropped.
+pub(super) enum OwnedStack {
+    Pooled(PooledStack),
+    User(UserStack),
+}
 
-impl OwnedStack {
-    pub(super) fn stack(&self) -> &Stack {
-        &self.0
+/// The addresses of a stack.
+pub(super) struct Place {
+    pub(super) bottom: *mut u8,
+    pub(super) end: *mut u8,
+    /// Where frames start.
+    pub(super) top: *mut u8,
+    pub(super) guard: Range<usize>,
+    /// The size as the user knows it.
+    pub(super) size: usize,
+}
+
+/// A stack of the library.
+pub(super) struct PooledStack(ManuallyDrop<Stack>);
+
+impl PooledStack {
+    fn owned(stack: Stack) -> (OwnedStack, Place) {
+        let place = Place {
+            bottom: stack.bottom(),
+            end: stack.limit_top(),
+            top: stack.top(),
+            guard: stack.guard(),
+            size: stack.class().size(),
+        };
+        (OwnedStack::Pooled(PooledStack(ManuallyDrop::new(stack))), place)
     }
 }
 
-impl Drop for OwnedStack {
+impl Drop for PooledStack {
     fn drop(&mut self) {
         // SAFETY: the value is being dropped, so the handle is not used again.
         give_back(unsafe { ManuallyDrop::take(&mut self.0) });
@@ -67,8 +95,8 @@ impl Drop for OwnedStack {
 }
 
 /// Takes a stack of the class, for a coroutine of this thread.
-pub(super) fn take(class: StackClass) -> Result<OwnedStack, CreateError> {
-    take_handle(class).map(|stack| OwnedStack(ManuallyDrop::new(stack)))
+pub(super) fn take(class: StackClass) -> Result<(OwnedStack, Place), CreateError> {
+    take_handle(class).map(PooledStack::owned)
 }
 
 // Not inlined, and neither are `adopt` and `give_back`: a caller in a migratable task could keep
@@ -98,8 +126,8 @@ fn take_handle(class: StackClass) -> Result<Stack, CreateError> {
 ///
 /// The stack does not come from the pool of this thread, which keeps room for the stacks that it
 /// expects back.
-pub(super) fn take_for_any_thread(class: StackClass) -> Result<OwnedStack, CreateError> {
-    Ok(OwnedStack(ManuallyDrop::new(memory().take(class)?)))
+pub(super) fn take_for_any_thread(class: StackClass) -> Result<(OwnedStack, Place), CreateError> {
+    Ok(PooledStack::owned(memory().take(class)?))
 }
 
 /// Notes that a stack from [`take_for_any_thread`] is now of this thread.

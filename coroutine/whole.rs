@@ -9,7 +9,7 @@ use std::thread;
 
 use super::Coroutine;
 use super::link::{Link, fatal};
-use super::stacks::OwnedStack;
+use super::stacks::{OwnedStack, Place};
 use super::yielder::{Passed, Yielder};
 use crate::retire::passage::{Passage, Return};
 
@@ -40,10 +40,10 @@ impl<T> Captures for T {}
 impl<In, Out, Ret> Coroutine<In, Out, Ret> {
     /// # Safety
     /// Everything that `F`, `In`, `Out` and `Ret` borrow is 'static; or `scoped` is true and the
-    /// coroutine is dropped, not forgotten, before the borrows end.
+    /// coroutine is dropped, not forgotten, before the borrows end. The place is that of the stack.
     pub(super) unsafe fn create<F>(
         name: Option<Arc<str>>,
-        stack: OwnedStack,
+        (stack, place): (OwnedStack, Place),
         scoped: bool,
         body: F,
     ) -> Coroutine<In, Out, Ret>
@@ -53,10 +53,12 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
         let memory = Box::<Whole<In, Out, Ret, Cell<Option<F>>>>::new_uninit();
         let whole = NonNull::from(Box::leak(memory)).cast::<Whole<In, Out, Ret, Cell<Option<F>>>>();
         let entry = root::<In, Out, Ret, F>;
-        // SAFETY: the stack has not been used since it was taken, so nothing lives on it. When the
-        // entry is called, `whole` has been written.
-        let passage = unsafe { Passage::on_stack(stack.stack(), entry, whole.as_ptr().cast()) };
-        let (size, guard) = (stack.stack().class().size(), stack.stack().guard());
+        let Place { bottom, end, top, guard, size } = place;
+        let data = whole.as_ptr().cast();
+        // SAFETY: the place is that of the stack, by contract, and has room for the first frame.
+        // The stack has not been used since it was taken, so nothing lives on it. When the entry is
+        // called, `whole` has been written.
+        let passage = unsafe { Passage::on_part(bottom, end, top, entry, data) };
         let link = Link::new(passage, name, size, guard, scoped);
         let core = Core {
             yielder: Yielder { link, passed: Cell::new(Passed { nothing: () }) },
@@ -79,8 +81,9 @@ impl<In, Out, Ret> Coroutine<In, Out, Ret> {
 impl<In, Out, Ret> Core<In, Out, Ret> {
     /// Releases the stack of a body that has ended, and returns or throws its result.
     pub(super) fn finish(&self) -> Ret {
+        let result = self.result.take().expect("a body that has ended left its result");
         drop(self.take_stack());
-        match self.result.take().expect("a body that has ended left its result") {
+        match result {
             Ok(value) => value,
             Err(payload) => resume_unwind(payload),
         }

@@ -16,7 +16,6 @@ mod inlined {
     use crate::asm::pair::Pair;
     use crate::asm::{Continuation, Entry, Return};
     use crate::retire::nesting::PinCount;
-    use crate::retire::stack::Stack;
 
     /// The contexts of a coroutine and of its resumer.
     #[repr(C)]
@@ -25,16 +24,26 @@ mod inlined {
     }
 
     impl Passage {
-        /// Makes the passage of a new coroutine on `stack`. The first [`resume`](Passage::resume)
-        /// calls `entry(data, message)`, which must begin with [`arrive`](Passage::arrive).
+        /// Makes the passage of a new coroutine on the stack from `bottom` to `end`, with its
+        /// frames below `top`. The first [`resume`](Passage::resume) calls `entry(data, message)`,
+        /// which must begin with [`arrive`](Passage::arrive).
         ///
         /// # Safety
-        /// Nothing lives on the stack. The call of `entry` must be sound when it is made.
+        /// `top` lies between `bottom` and `end`, with room below it for the first frame. The
+        /// memory from `bottom` to `top` holds nothing and is the caller's. The call of `entry`
+        /// must be sound when it is made.
         #[inline]
-        pub(crate) unsafe fn on_stack(stack: &Stack, entry: Entry, data: *mut u8) -> Passage {
-            // SAFETY: the memory below the top of a stack has room for the first frame. By contract
-            // it is free, and the call of `entry` will be sound.
-            Passage { pair: unsafe { Pair::prepare(PinCount::new(), stack.top(), entry, data) } }
+        pub(crate) unsafe fn on_part(
+            bottom: *mut u8,
+            end: *mut u8,
+            top: *mut u8,
+            entry: Entry,
+            data: *mut u8,
+        ) -> Passage {
+            let _ = (bottom, end);
+            // SAFETY: by contract the memory below `top` is free and has room for the first frame,
+            // and the call of `entry` will be sound.
+            Passage { pair: unsafe { Pair::prepare(PinCount::new(), top, entry, data) } }
         }
 
         /// Returns the pin count, which lies at the start of the passage.
@@ -125,7 +134,6 @@ mod called {
     use crate::asm::{Continuation, Entry, Return};
     use crate::retire::context::Context;
     use crate::retire::nesting::PinCount;
-    use crate::retire::stack::Stack;
 
     /// The contexts of a coroutine and of its resumer.
     #[repr(C)]
@@ -142,18 +150,26 @@ mod called {
     }
 
     impl Passage {
-        /// Makes the passage of a new coroutine on `stack`. The first [`resume`](Passage::resume)
-        /// calls `entry(data, message)`, which must begin with [`arrive`](Passage::arrive).
+        /// Makes the passage of a new coroutine on the stack from `bottom` to `end`, with its
+        /// frames below `top`. The first [`resume`](Passage::resume) calls `entry(data, message)`,
+        /// which must begin with [`arrive`](Passage::arrive).
         ///
         /// # Safety
-        /// Nothing lives on the stack. The call of `entry` must be sound when it is made.
+        /// `top` lies between `bottom` and `end`, with room below it for the first frame. The
+        /// memory from `bottom` to `top` holds nothing and is the caller's. The call of `entry`
+        /// must be sound when it is made.
         #[inline]
-        pub(crate) unsafe fn on_stack(stack: &Stack, entry: Entry, data: *mut u8) -> Passage {
+        pub(crate) unsafe fn on_part(
+            bottom: *mut u8,
+            end: *mut u8,
+            top: *mut u8,
+            entry: Entry,
+            data: *mut u8,
+        ) -> Passage {
             Passage {
                 pins: PinCount::new(),
-                // SAFETY: the top is that of the stack. By contract the stack is free, and the call
-                // of `entry` will be sound.
-                coroutine: unsafe { Context::on_stack(stack, stack.top(), entry, data) },
+                // SAFETY: this asks for no more than the contract of this function gives.
+                coroutine: unsafe { Context::on_part(bottom, end, top, entry, data) },
                 resumer: Context::of_thread(),
                 running: Cell::new(false),
                 otherwise: Cell::new(false),

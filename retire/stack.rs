@@ -195,8 +195,8 @@ impl Stack {
 #[cfg(cygnet_asan)]
 pub(crate) fn unpoison(at: *mut u8, len: usize) {
     // SAFETY: the callers pass mapped memory that they own: a stack that is being handed out, a
-    // slab that is about to be unmapped, or the unused part of a suspended host's stack. No live
-    // frame lies in it.
+    // slab that is about to be unmapped, the unused part of a suspended host's stack, or the stack
+    // of a user's before its first frame or after its last one. No live frame lies in it.
     unsafe { crate::asm::sanitizer::address::unpoison(at, len) };
 }
 

@@ -7,6 +7,7 @@ mod common;
 mod dropping;
 mod iterators;
 mod many;
+mod own_stacks;
 mod panics;
 mod scoped;
 mod sendable;
