@@ -153,8 +153,10 @@ impl<T: Send, P> RingBuilder<T, P> {
     fn cursors(&mut self, count: usize) -> Vec<Cursor<T>> {
         assert!(count > 0, "cygnet: a stage needs at least one reader");
         let strategy = self.strategy;
+        // First: a count that no memory has room for is a panic, after which the ring is as before.
+        let last = (0..count).map(|_| SequenceBarrier::new().with_strategy(strategy)).collect();
         self.before.append(&mut self.last);
-        self.last = (0..count).map(|_| SequenceBarrier::new().with_strategy(strategy)).collect();
+        self.last = last;
         let group = SequenceBarrierGroup::new(self.last.clone()).with_strategy(strategy);
         let source = std::mem::replace(&mut self.source, Source::Barriers(group));
         let cursor = |position: &SequenceBarrier<u64>| {

@@ -81,7 +81,8 @@ impl<T> Cursor<T> {
     #[inline(always)]
     fn look(&mut self) {
         if !self.ended {
-            self.end = self.source.last(self.next).wrapping_add(1);
+            // All before `end` is known to be there.
+            self.end = self.source.last(self.end).wrapping_add(1);
             self.found = self.known();
         }
     }

@@ -95,8 +95,8 @@
 //! ([`mem::forget`](std::mem::forget)) until the last producer is dropped; the batch counts as
 //! given back then.
 //!
-//! A reader that is dropped before the end ends the ring: no stage reads past what that reader has
-//! given back, and producers are refused. A batch that was claimed before the drop and is published
+//! A reader that is dropped before the end ends the ring: no later stage reads past what that reader
+//! has given back, and producers are refused. A batch that was claimed before the drop and is published
 //! after it comes too late: [`WriteBatch::publish`] returns `false`.
 //!
 //! A reader that got `Closed` gets it again from each later call.

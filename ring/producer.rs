@@ -98,7 +98,7 @@ macro_rules! produces {
             /// [`WaitError::Closed`].
             ///
             /// # Panics
-            /// If the count is an empty range.
+            /// If the count is an empty range, when it is polled.
             pub async fn claim_async(
                 & $($mutability)* $self,
                 count: impl Into<Count>,

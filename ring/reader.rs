@@ -53,6 +53,7 @@ macro_rules! reads {
             ///
             /// A count of more than the whole ring stands for the whole ring, and 0 for 1. If fewer
             /// than enough are left at the [end](super#the-end), the batch has all that are left.
+            /// (If the end comes from the drop of another reader, more may follow.)
             ///
             /// The count is one of numbers. A batch usually has an item for each number. A number
             /// that a producer has given back, or has published without an item, has no item, and a
@@ -66,11 +67,13 @@ macro_rules! reads {
             /// producer that waits for several leaves room unused. They never wait for each other
             /// if the ring is large enough: add the largest count that a producer waits for and,
             /// for each stage, the largest that one of its readers waits for. The sum must not
-            /// exceed the size of the ring.
+            /// exceed the size of the ring, and no producer may have a batch in hand while it waits.
             ///
             /// Suspends unless there is enough to read. Otherwise it costs one load per reader of
             /// the stage before. In the first stage it costs one load with a single producer, and
-            /// one per item with several.
+            /// one per item with several. While a reader of the first stage is parked for several
+            /// items, each item that comes costs one of several producers a lock acquisition, and a
+            /// [`membarrier`](crate#platforms) unless the ring's strategy is to park.
             ///
             /// # Errors
             /// [`WaitError::Closed`] after the last item, from then on; [`WaitError::Cancelled`] if
@@ -157,7 +160,7 @@ macro_rules! reads {
             /// [`WaitError::Closed`].
             ///
             /// # Panics
-            /// If the count is an empty range.
+            /// If the count is an empty range, when it is polled.
             pub async fn next_batch_async(
                 &mut self,
                 count: impl Into<Count>,

@@ -76,7 +76,7 @@ impl From<RangeToInclusive<usize>> for Count {
 impl From<RangeInclusive<usize>> for Count {
     #[inline(always)]
     fn from(range: RangeInclusive<usize>) -> Count {
-        if range.start() > range.end() {
+        if range.is_empty() {
             refuse(&range);
         }
         Count::of(*range.start(), *range.end())

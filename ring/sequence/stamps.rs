@@ -177,8 +177,12 @@ impl Stamps {
     /// Returns the answer of a reader's wait, if it is decided. The reader knows that all indexes
     /// before `from` are published.
     pub(super) fn answer(&self, wanted: u64, from: u64, next: impl FnOnce() -> u64) -> Option<u32> {
-        let next = self.is_closed().then(next);
-        Stamps::decide(wanted, self.frontier_from(from), next)
+        let closed = self.is_closed();
+        // One load, where a reader that wants many would look at each of them again and again.
+        if !closed && self.stamp(wanted - 1).load(Ordering::Relaxed) >> 1 < wanted {
+            return None;
+        }
+        Stamps::decide(wanted, self.frontier_from(from), closed.then(next))
     }
 
     /// Under the lock: moves `gap` to the frontier, and grants the waiters that the frontier
