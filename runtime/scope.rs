@@ -241,7 +241,7 @@ impl<'scope> Scope<'scope, '_> {
     /// May be called by the scope's task, by tasks in the scope, and by other threads that borrow
     /// the scope. The handle may be dropped: the scope owns the task. Does not suspend. Costs as
     /// [`spawn`](crate::spawn()); on a thread that is not a worker of the runtime, as
-    /// [`Handle::spawn`]. A [`TaskBuilder`] spawns a task here with a name or a stack size.
+    /// [`Handle::spawn`](crate::Handle::spawn). A [`TaskBuilder`] spawns a task here with a name or a stack size.
     ///
     /// ```
     /// # let rt = cygnet::Runtime::builder().workers(2).build().unwrap();
