@@ -389,3 +389,80 @@ fn a_task_polled_after_its_end_says_so() {
     assert!(Pin::new(&mut task).poll(&mut cx).is_ready());
     let _ = Pin::new(&mut task).poll(&mut cx);
 }
+
+/// Ends that do not wait work wherever they are called: inside `no_suspend`, in a cancelled task,
+/// while the thread unwinds, outside a runtime, and by one of the runtime's own tasks.
+#[test]
+fn ends_that_do_not_wait_may_be_called_anywhere() {
+    type Way = fn(Runtime);
+    let ways: [Way; 3] = [
+        |rt| rt.end_when_idle(),
+        |rt| drop(rt.shutdown_async(Duration::ZERO)),
+        |rt| drop(rt.shutdown_async(Duration::MAX)),
+    ];
+    within(|| {
+        for way in ways {
+            let stops = Count::new();
+            let new = || {
+                let builder = Runtime::builder().workers(1).on_thread_stop(move |_| stops.up());
+                builder.build().unwrap()
+            };
+            way(new());
+            let rt = runtime(1);
+            rt.block_on(|| {
+                no_suspend(|| way(new()));
+                scope(|s| {
+                    s.cancel("test");
+                    way(new());
+                });
+            });
+            let unwinding = move |ended: Runtime| {
+                let mut ended = Some(ended);
+                move || {
+                    let _late = OnDrop(move || way(ended.take().unwrap()));
+                    panic!("planted");
+                }
+            };
+            assert!(rt.spawn(unwinding(new())).join().is_err());
+            let (own, (give, take)) = (new(), mpsc::channel());
+            let task = own.spawn(move || unwinding(take.recv().unwrap())());
+            give.send(own).unwrap();
+            let _ = task.join();
+            eventually("all have ended", || stops.get() == 5);
+        }
+    });
+}
+
+#[test]
+fn a_shutdown_as_a_future_is_begun_and_polled_anywhere() {
+    with(&[1, 2], |rt| {
+        rt.block_on(|| {
+            let shut_down = |by: &dyn Fn(&shutdown::Swansong)| {
+                let swansong = shutdown::Swansong::new();
+                let stuck = task().guard(&swansong).spawn(park);
+                by(&swansong);
+                assert!(swansong.state().is_shutting_down() || swansong.state().is_complete());
+                assert!(!matches!(stuck.join(), Ok(Ok(()))));
+            };
+            let now = |swansong: &shutdown::Swansong| {
+                // The cancel comes with the first poll, and the end of the task later.
+                let _ = poll_once(pin!(swansong.shut_down_until(ready(()))));
+            };
+            shut_down(&now);
+            shut_down(&|swansong| no_suspend(|| now(swansong)));
+            shut_down(&|swansong| {
+                scope(|s| {
+                    s.cancel("test");
+                    now(swansong);
+                });
+            });
+            shut_down(&|swansong| {
+                let unwinds = catch_unwind(AssertUnwindSafe(|| {
+                    let _late = OnDrop(|| now(swansong));
+                    panic!("planted");
+                }));
+                assert!(unwinds.is_err());
+            });
+        });
+    });
+}
