@@ -80,7 +80,7 @@ impl Builder {
     /// [`Builder::stack_size`] has no meaning here. The coroutine owns the stack and drops it as
     /// soon as the body has ended. A panic of the stack's destructor goes to the call of
     /// [`resume`](Coroutine::resume), or to the drop, in which the body has ended; what the body
-    /// has returned is then dropped.
+    /// has returned, or panicked with, is then dropped.
     ///
     /// # Errors
     ///
@@ -103,6 +103,7 @@ impl Builder {
     {
         let needed = SMALLEST.saturating_add(extra(SMALLEST, &body));
         let (stack, place) = UserStack::new(stack, needed)?;
+        stacks::notice_the_end_of_this_thread();
         // SAFETY: the bounds above make everything that the coroutine can borrow 'static. The place
         // is that of the stack.
         Ok(unsafe { Coroutine::create(self.name, (OwnedStack::User(stack), place), false, body) })

@@ -12,7 +12,9 @@ use super::{Coroutine, ResumeError, Resumed};
 /// # Panics
 ///
 /// [`next`](Iterator::next) resumes the coroutine. If the body panics, so does `next`, and after
-/// that it returns `None`. `next` also panics where the coroutine cannot be resumed although it has
+/// that it returns `None`. (If the body has [transferred](super::Yielder::transfer), this holds for
+/// the coroutine that runs in its place: when that one returns, the iterator is at its end and has
+/// its value; when that one panics, the next call resumes this one.) `next` also panics where the coroutine cannot be resumed although it has
 /// not finished: if the coroutine is running, that is, if its own body has got hold of the
 /// iterator, or if [its thread is ending](super#the-end-of-a-thread).
 ///

@@ -99,6 +99,15 @@ pub(super) fn take(class: StackClass) -> Result<(OwnedStack, Place), CreateError
     take_handle(class).map(PooledStack::owned)
 }
 
+/// Asks for the notice of this thread's end, for a coroutine that takes no stack from here.
+///
+/// The pool has a destructor, which keeps the library loaded until the notice.
+#[inline(never)]
+pub(super) fn notice_the_end_of_this_thread() {
+    // An error means that the thread is ending and its pool has gone.
+    let _ = POOL.try_with(|_| current::notice_the_end_of_this_thread());
+}
+
 // Not inlined, and neither are `adopt` and `give_back`: a caller in a migratable task could keep
 // the pool's address while it changes threads.
 #[inline(never)]

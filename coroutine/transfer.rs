@@ -54,7 +54,13 @@ impl<In, Out, Ret> Yielder<In, Out, Ret> {
     /// The resumption owns `to` while `to` runs in it. If there is no other owner when `to`
     /// suspends or transfers, `to` is dropped, and so unwound. So a coroutine can end by a
     /// transfer. A panic of a destructor at that moment goes to the resumer. A transfer does not
-    /// take place then: its target stays as it was, and its input is dropped.
+    /// take place then: its input is dropped, and its target too, or it stays as it was if it has
+    /// another owner. Where panics abort, the coroutine is leaked instead: see
+    /// [dropping](super#dropping).
+    ///
+    /// Coroutines that own one another in a circle, as those of a ring do while they are suspended
+    /// in a transfer, are leaked when nobody else owns them, like anything that [`Rc`]s own in a
+    /// circle. Let one of them end, or drop what it owns.
     ///
     /// A scoped coroutine can transfer, but no other one can transfer to it, as it cannot be owned
     /// in this way.
@@ -67,8 +73,8 @@ impl<In, Out, Ret> Yielder<In, Out, Ret> {
     ///
     /// # Panics
     ///
-    /// Like [`suspend`](Yielder::suspend), if the coroutine must not suspend here and now. `input`
-    /// is dropped.
+    /// Like [`suspend`](Yielder::suspend), if the coroutine must not suspend here and now, and `to`
+    /// can be resumed. `input` is dropped.
     ///
     /// # Cost
     ///
@@ -138,7 +144,11 @@ impl<In, Out, Ret> Core<In, Out, Ret> {
             // SAFETY: the deputy is owned here while it runs.
             if let Return::Suspended = unsafe { core.resume_requested(input) } {
                 // SAFETY: the body has just suspended.
-                return Resumed::Yielded(unsafe { core.yielder.take_output() });
+                let output = unsafe { core.yielder.take_output() };
+                // The last owner unwinds it, which may panic: before the result is made, which the
+                // compiler would leak.
+                drop(deputy);
+                return Resumed::Yielded(output);
             }
         }
     }

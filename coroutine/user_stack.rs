@@ -19,10 +19,14 @@ use super::stacks::Place;
 /// * [`memory`](Stack::memory) returns the same range each time, wherever the value is moved.
 /// * The range can be read and written, and nothing else accesses it.
 /// * The [`guard`](Stack::guard) has as many bytes as it says, and any access to them faults.
+/// * The range is no part of the stack of a thread or of a task.
 /// * Code that overflows the stack touches the guard before anything below it. A guard of 4 KiB, on
 ///   AArch64 of 64 KiB, is enough for code that probes its stack, as Rust does. If there is no
 ///   guard, no code on the stack ever needs more than the range; so what makes such a value should
-///   be an `unsafe fn`. A panic message needs up to 8 KiB of stack, with a stack trace 24 KiB.
+///   be an `unsafe fn`. A panic message needs up to 8 KiB of stack, with a stack trace 24 KiB. The
+///   range also has to hold the unwinding of a coroutine that is dropped while it is suspended, and
+///   signal handlers that have no stack of their own. In a task the body must then not wait, join
+///   or end a scope: a worker calls wakers, hooks and other tasks on the stack of a task that waits.
 ///
 /// # Examples
 ///
@@ -35,7 +39,7 @@ use super::stacks::Place;
 ///
 /// impl Buffer {
 ///     /// # Safety
-///     /// The coroutine that gets the buffer never needs more stack than `len` bytes.
+///     /// The coroutine that gets the buffer never needs more stack than `len` bytes: see [`Stack`].
 ///     unsafe fn new(len: usize) -> Buffer {
 ///         Buffer(NonNull::from(Box::leak(vec![0; len].into_boxed_slice())))
 ///     }

@@ -226,13 +226,13 @@ fn tasks_may_wait_on_a_stack_of_the_user_s() {
 }
 
 /// A mapping with a guard below.
-struct Guarded(NonNull<u8>);
+pub(crate) struct Guarded(NonNull<u8>);
 
 impl Guarded {
     /// A multiple of all sizes of pages, and of the steps in which compilers probe.
     const GUARD: usize = 64 << 10;
 
-    fn new() -> Guarded {
+    pub(crate) fn new() -> Guarded {
         let len = Guarded::GUARD + USUAL;
         let (access, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);

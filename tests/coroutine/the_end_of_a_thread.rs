@@ -1,8 +1,9 @@
 //! Coroutines in and around the destructors of thread-local values.
 
 use crate::common::prelude::*;
+use crate::own_stacks::Guarded;
 use crate::{Plain, suspended};
-use cygnet::coroutine::{Coroutine, ResumeError, Resumed, Unstarted};
+use cygnet::coroutine::{Builder, Coroutine, ResumeError, Resumed, Unstarted, Yielder};
 use std::sync::mpsc;
 use std::thread;
 
@@ -92,6 +93,33 @@ fn a_coroutine_that_may_use_a_destroyed_value_is_neither_resumed_nor_unwound() {
                 unreachable!("the value is gone: {text}");
             });
         });
+        co.resume(0).unwrap();
+        at_end(move || {
+            sender.send(co.resume(7)).unwrap();
+            drop(co);
+        });
+    })
+    .join()
+    .unwrap();
+    assert_eq!(receiver.recv(), Ok(Err(ResumeError::ThreadEnding(7))));
+}
+
+/// The thread has no other coroutine, and takes no stack from the library.
+#[test]
+#[cfg(target_env = "gnu")]
+#[cfg_attr(cygnet_asan, ignore = "leaks on purpose")]
+fn a_coroutine_on_a_stack_of_the_user_s_learns_of_the_end_of_its_thread() {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        at_end(|| ());
+        let body = |yielder: &Yielder<u32, ()>, _: u32| {
+            TEXT.with(|text| {
+                let _uses = OnDrop(|| unreachable!("the value is gone: {text}"));
+                yielder.suspend(());
+                unreachable!("the value is gone: {text}");
+            });
+        };
+        let co = Builder::new().create_on(Guarded::new(), body).unwrap();
         co.resume(0).unwrap();
         at_end(move || {
             sender.send(co.resume(7)).unwrap();
