@@ -175,7 +175,10 @@ impl Builder {
         // Everything that the type parameters mention outlives the call. The place is that of the
         // stack.
         let coroutine = unsafe { Coroutine::create(self.name, stack, true, body) };
-        Ok(with(&coroutine))
+        let value = with(&coroutine);
+        // May panic: before the result is made, which the compiler would leak.
+        drop(coroutine);
+        Ok(value)
     }
 }
 

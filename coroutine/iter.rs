@@ -121,7 +121,10 @@ impl<Out, Ret> IntoIter<Out, Ret> {
     ///
     /// If the body panics while it is unwound.
     pub fn returned(self) -> Option<Ret> {
-        self.end.returned()
+        let IntoIter { coroutine, end } = self;
+        // May panic: before the result is made, which the compiler would leak.
+        drop(coroutine);
+        end.returned()
     }
 }
 

@@ -17,9 +17,11 @@ use super::stacks::Place;
 /// From the call of `create_on` until the value is dropped, which may be never:
 ///
 /// * [`memory`](Stack::memory) returns the same range each time, wherever the value is moved.
-/// * The range can be read and written, and nothing else accesses it.
+/// * The range can be read and written by the pointer, and nothing else accesses it. So the pointer
+///   does not come from a reference, and the value has the memory in no field that owns it, such as
+///   a `Box` or a `Vec`: to move or to borrow that is an access.
 /// * The [`guard`](Stack::guard) has as many bytes as it says, and any access to them faults.
-/// * The range is no part of the stack of a thread or of a task.
+/// * The range is no part of the stack of a thread, of a task or of another coroutine.
 /// * Code that overflows the stack touches the guard before anything below it. A guard of 4 KiB, on
 ///   AArch64 of 64 KiB, is enough for code that probes its stack, as Rust does. If there is no
 ///   guard, no code on the stack ever needs more than the range; so what makes such a value should
