@@ -188,3 +188,21 @@ fn a_forgotten_coroutine_runs_no_destructor() {
     }));
     assert!(log.borrow().is_empty());
 }
+
+/// The body panics while it is unwound, after its coroutine has brought a value.
+#[test]
+fn a_value_that_was_made_before_the_drop_panics_is_dropped() {
+    let value = Rc::new(());
+    let panics = |yielder: &Yielder<(), ()>, ()| {
+        let _ = catch_unwind(AssertUnwindSafe(|| yielder.suspend(())));
+        panic!("planted");
+    };
+    let scoped = catch_unwind(AssertUnwindSafe(|| {
+        Coroutine::scoped(panics, |coroutine| {
+            coroutine.resume(()).unwrap();
+            Rc::clone(&value)
+        })
+    }));
+    assert!(scoped.is_err());
+    assert_eq!(Rc::strong_count(&value), 1);
+}

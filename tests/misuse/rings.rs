@@ -329,3 +329,25 @@ fn limits_beyond_the_clock_are_none() {
         assert_eq!(read, 6);
     });
 }
+
+/// The ring has its first stage as before, and ends with its builder.
+#[test]
+fn a_number_of_readers_that_no_memory_has_room_for_is_a_panic() {
+    let mut ring = cygnet::ring::multi_producer(8, u32::default);
+    let mut stage = ring.stage();
+    let readers = catch_unwind(AssertUnwindSafe(|| ring.readers_vec(usize::MAX).len()));
+    assert!(readers.is_err());
+    ring.producer().send(7).unwrap();
+    assert_eq!(stage.recv(), Ok(7));
+    assert_eq!(stage.recv(), Err(WaitError::Closed));
+}
+
+#[test]
+fn a_range_that_was_used_up_is_no_count() {
+    let mut ring = cygnet::ring::single_producer(8, u32::default);
+    let _stage = ring.stage();
+    let mut producer = ring.producer();
+    let mut counts = 3..=5;
+    counts.by_ref().for_each(drop);
+    panics_with("no count is in", || producer.try_claim(counts).is_ok());
+}
