@@ -2,125 +2,104 @@
 //! the feature `model`.
 //!
 //! ```text
-//! cargo run --release --package cygnet-scale -- flood phases --cores 2,8,16 --work 1us
+//! cargo run --release --package cygnet-scale -- flood phases --cores 2,8,16 --work 1000
 //! cargo run --release --package cygnet-scale --no-default-features -- flood --cores 2
 //! ```
+//!
+//! Exit status: 0 on success, 1 if a run failed, an efficiency fell or a file could not be read or
+//! written, 2 if the command line is wrong.
 
+// For pipelines of 128 stages.
+#![recursion_limit = "512"]
+
+mod arguments;
 mod cases;
-mod steps;
+mod check;
+mod measure;
+mod plan;
+mod plot;
+mod run;
+mod table;
 mod world;
 
-use cases::{Case, Size};
-use clap::builder::RangedU64ValueParser;
-use clap::{Parser, ValueEnum};
-use std::process::{Command, ExitCode};
-use std::time::Duration;
-use world::World;
-
-/// How well workloads use the cores of a machine: their ideal time divided by the time they take
-#[derive(Parser)]
-struct Arguments {
-    /// Workloads [default: all]
-    cases: Vec<Case>,
-    /// Numbers of cores of the machines
-    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = count())]
-    cores: Vec<usize>,
-    /// Number of sockets, among which the cores are divided
-    #[arg(long, default_value_t = 1, value_parser = count())]
-    sockets: usize,
-    /// Number of workers [default: as many as cores]
-    #[arg(long, value_parser = count())]
-    workers: Option<usize>,
-    /// Computing time of an item in nanoseconds [default: depends on the workload]
-    #[arg(long, value_delimiter = ',')]
-    work: Vec<u64>,
-    /// Number of items [default: depends on the workload]
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
-    items: Option<u64>,
-    /// Show where the time went, by threads and by places of the source
-    #[arg(long)]
-    places: bool,
-    /// Seed of the random decisions
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// Measure in this process, which the program itself starts
-    #[arg(long, hide = true)]
-    alone: bool,
-}
-
-/// Parses a number of cores, sockets or workers, within the limits of a machine and of a runtime.
-fn count() -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=4096)
-}
+use arguments::Arguments;
+use clap::{CommandFactory, Parser, error::ErrorKind};
+use plan::Plan;
+use run::Runs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use table::Table;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Some(measured) = arguments.one() {
-        return measured;
+    if arguments.alone {
+        return measure::alone(&arguments);
     }
-    let heads = "case         work, ns  cores  workers          us   ideal, us  efficiency";
-    println!("{heads}  {}", world::NAME);
-    let mut failed = false;
-    for case in arguments.cases() {
-        for work in arguments.works(case) {
-            for &cores in &arguments.cores {
-                failed |= !arguments.measure_alone(case, work, cores);
-            }
-        }
-    }
-    ExitCode::from(u8::from(failed))
+    done(&arguments).unwrap_or_else(|error| {
+        eprintln!("cygnet-scale: {error}");
+        ExitCode::FAILURE
+    })
 }
 
-impl Arguments {
-    fn cases(&self) -> Vec<Case> {
-        if self.cases.is_empty() { Case::value_variants().to_vec() } else { self.cases.clone() }
+/// Does what the command line says.
+fn done(arguments: &Arguments) -> Result<ExitCode, String> {
+    if let Some(file) = &arguments.check {
+        return check::check(file, arguments);
     }
-
-    fn works(&self, case: Case) -> Vec<u64> {
-        if self.work.is_empty() { vec![case.usual_work()] } else { self.work.clone() }
-    }
-
-    /// Measures in a process of its own: after another run, the addresses of variables would
-    /// decide which of them share a cache line.
-    fn measure_alone(&self, case: Case, work: u64, cores: usize) -> bool {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.arg(case.name()).arg("--alone");
-        command.args(["--work", &work.to_string(), "--cores", &cores.to_string()]);
-        command.args(["--sockets", &self.sockets.to_string(), "--seed", &self.seed.to_string()]);
-        let options = [("--workers", self.workers.map(|n| n as u64)), ("--items", self.items)];
-        for (name, value) in options {
-            value.into_iter().for_each(|value| _ = command.arg(name).arg(value.to_string()));
+    let plan = Plan::new(arguments).unwrap_or_else(|mistake| refuse(&mistake));
+    plan.impossible.iter().for_each(|reason| eprintln!("cygnet-scale: {reason}"));
+    let files: Vec<_> = [&arguments.json, &arguments.svg].into_iter().flatten().collect();
+    files.iter().try_for_each(|file| can_write(file))?;
+    let shows = !files.iter().any(|file| is_stdout(file));
+    let mut table = Table::new(&plan);
+    let show = |text: &str| if shows { print(text) } else { Ok(()) };
+    let runs = measure::all(&plan.specs, arguments, |at, done| {
+        if let Err(report) = &done.result {
+            eprintln!("cygnet-scale: {} has failed:\n{report}", done.spec);
         }
-        command.args(self.places.then_some("--places"));
-        command.status().expect("this program can be started").success()
+        table.add(at, &done.result);
+        show(&table.finished_rows())?;
+        done.places.as_ref().map_or(Ok(()), |places| show(places))
+    })?;
+    let runs = Runs::new(runs);
+    if let Some(file) = &arguments.json {
+        write(file, &runs.to_json())?;
     }
+    if let Some(file) = &arguments.svg {
+        write(file, &plot::svg(&runs)?)?;
+    }
+    Ok(ExitCode::from(u8::from(runs.any_failed())))
+}
 
-    /// Performs the measurement that this process was started for, if it was started for one.
-    fn one(&self) -> Option<ExitCode> {
-        let (&[case], &[work], &[cores], true) =
-            (&self.cases[..], &self.work[..], &self.cores[..], self.alone)
-        else {
-            return None;
-        };
-        let workers = self.workers.unwrap_or(cores);
-        let size = Size { cores, workers, work: Duration::from_nanos(work), items: self.items };
-        let world = World { cores, sockets: self.sockets.min(cores), seed: self.seed };
-        let name = case.name();
-        print!("{name:<12}{work:>9}{cores:>7}{workers:>9}");
-        match world.measure(|clock| case.run(&size, clock)) {
-            Ok((took, ideal, report)) => {
-                let us = |time: Duration| time.as_nanos() as f64 / 1e3;
-                let efficiency = ideal.as_secs_f64() / took.as_secs_f64();
-                println!("{:>12.1}{:>12.1}{efficiency:>12.3}", us(took), us(ideal));
-                if self.places {
-                    println!("{report}");
-                }
-                Some(ExitCode::SUCCESS)
-            }
-            Err(error) => {
-                println!("  failed: {error}");
-                Some(ExitCode::FAILURE)
-            }
-        }
+/// Ends the program because the command line is wrong.
+fn refuse(mistake: &str) -> ! {
+    Arguments::command().error(ErrorKind::ValueValidation, mistake).exit()
+}
+
+fn is_stdout(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+/// Fails if the file cannot be written, before any time is spent.
+fn can_write(file: &Path) -> Result<(), String> {
+    if is_stdout(file) {
+        return Ok(());
     }
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
+    opened.map(drop).map_err(|error| format!("cannot write {}: {error}", file.display()))
+}
+
+fn write(file: &Path, text: &str) -> Result<(), String> {
+    if is_stdout(file) {
+        return print(text);
+    }
+    std::fs::write(file, text).map_err(|error| format!("cannot write {}: {error}", file.display()))
+}
+
+/// Prints to the standard output. A reader that has gone away is an error, not a panic.
+fn print(text: &str) -> Result<(), String> {
+    let mut out = io::stdout();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| format!("cannot write the standard output: {error}"))
 }

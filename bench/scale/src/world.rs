@@ -3,28 +3,37 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// The report of a workload: the time it took, and the time it would take on an ideal machine.
+/// What a workload reports.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Timed {
+    pub took: Duration,
+    /// The time that the workload would take on an ideal machine.
+    pub ideal: Duration,
+    pub items: u64,
+}
+
+/// The report of a workload, which the workload fills in.
 #[derive(Default)]
 pub struct Clock {
-    measured: Mutex<Option<(Duration, Duration)>>,
+    timed: Mutex<Option<Timed>>,
 }
 
 impl Clock {
-    /// Measures a call of `f`.
-    pub fn measure(&self, ideal: Duration, f: impl FnOnce()) {
+    /// Measures a call of `f`, which handles `items` items.
+    pub fn measure(&self, ideal: Duration, items: u64, f: impl FnOnce()) {
         let start = now();
         f();
-        self.record(now() - start, ideal);
+        self.record(now() - start, ideal, items);
     }
 
     /// Records a time that the workload has measured itself.
-    pub fn record(&self, took: Duration, ideal: Duration) {
-        *self.measured.lock().expect("one writes") = Some((took, ideal));
+    pub fn record(&self, took: Duration, ideal: Duration, items: u64) {
+        *self.timed.lock().expect("one writes") = Some(Timed { took, ideal, items });
     }
 
-    fn measured(self) -> Result<(Duration, Duration), String> {
-        let measured = self.measured.into_inner().expect("one writes");
-        measured.ok_or_else(|| "the workload did not measure anything".to_owned())
+    fn timed(self) -> Result<Timed, String> {
+        let timed = self.timed.into_inner().expect("one writes");
+        timed.ok_or_else(|| "the workload did not measure anything".to_owned())
     }
 }
 
@@ -33,10 +42,25 @@ pub struct World {
     pub cores: usize,
     pub sockets: usize,
     pub seed: u64,
+    pub most_steps: u64,
 }
 
-/// The time taken, the ideal time, and a report of where the time went.
-pub type Outcome = (Duration, Duration, String);
+/// What a modelled machine has counted in a whole run, from the start of the runtime to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Counts {
+    pub moves: u64,
+    pub barriers: u64,
+    pub wakes: u64,
+    pub steps: u64,
+}
+
+/// The result of a run.
+pub struct Outcome {
+    pub timed: Timed,
+    pub counts: Option<Counts>,
+    /// Where the time went.
+    pub places: String,
+}
 
 #[cfg(feature = "model")]
 pub use modelled::*;
@@ -48,7 +72,8 @@ mod modelled {
     use super::*;
     use cygnet::sim::{self, Machine};
 
-    pub const NAME: &str = "modelled";
+    /// Whether the machine is a modelled one.
+    pub const MODELLED: bool = true;
     pub use cygnet::sim::{now, thread};
 
     pub fn compute(time: Duration) {
@@ -59,9 +84,16 @@ mod modelled {
         pub fn measure(&self, workload: impl Fn(&Clock)) -> Result<Outcome, String> {
             let clock = Clock::default();
             let machine = Machine::new(self.cores).sockets(self.sockets).seed(self.seed);
+            let machine = machine.most_steps(self.most_steps);
             let measured = machine.run(|| workload(&clock)).map_err(|error| error.to_string())?;
-            let (took, ideal) = clock.measured()?;
-            Ok((took, ideal, measured.to_string()))
+            let counts = Counts {
+                moves: measured.moves,
+                barriers: measured.barriers,
+                wakes: measured.wakes,
+                steps: measured.run.steps,
+            };
+            let (timed, places) = (clock.timed()?, measured.to_string());
+            Ok(Outcome { timed, counts: Some(counts), places })
         }
     }
 }
@@ -71,7 +103,8 @@ mod real {
     use super::*;
     use std::time::Instant;
 
-    pub const NAME: &str = "real";
+    /// Whether the machine is a modelled one.
+    pub const MODELLED: bool = false;
     pub use std::thread;
 
     pub fn now() -> Instant {
@@ -92,14 +125,14 @@ mod real {
             for round in 0..10 {
                 let clock = Clock::default();
                 workload(&clock);
-                let measured = clock.measured()?;
+                let timed = clock.timed()?;
                 if round > 0 {
-                    times.push(measured);
+                    times.push(timed);
                 }
             }
             times.sort_unstable();
-            let (took, ideal) = times[times.len() / 2];
-            Ok((took, ideal, String::new()))
+            let timed = times[times.len() / 2];
+            Ok(Outcome { timed, counts: None, places: String::new() })
         }
     }
 }
