@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
@@ -48,6 +49,21 @@ pub(crate) enum Command {
     /// a leak. Ctrl-C ends the run early, with a report of what was done so far. docs/soak.md
     /// explains the report.
     Soak(SoakArgs),
+    /// Measure how well workloads use 1 to 128 cores, on a model of such machines
+    ///
+    /// This runs the program cygnet-scale beside this one, which `cargo build --release --package
+    /// cygnet-scale` builds, and passes all arguments on to it. `cygnet scale --help` is its help.
+    /// docs/scaling.md explains the model and the table.
+    #[command(disable_help_flag = true)]
+    Scale(ScaleArgs),
+}
+
+/// Arguments of `scale`.
+#[derive(Args, Debug)]
+pub(crate) struct ScaleArgs {
+    /// Arguments of cygnet-scale
+    #[arg(value_name = "ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) args: Vec<OsString>,
 }
 
 /// The jobs.

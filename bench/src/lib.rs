@@ -14,6 +14,7 @@ pub mod measure;
 mod names;
 mod output;
 mod report;
+mod scale;
 pub mod soak;
 
 use std::io;
@@ -46,6 +47,7 @@ fn run() -> anyhow::Result<ExitCode> {
         cli::Command::Bench(args) => figures::run(&args),
         cli::Command::Compare(args) => compare::run(&args),
         cli::Command::Soak(args) => soak::run(&args),
+        cli::Command::Scale(args) => scale::run(&args),
     }
 }
 

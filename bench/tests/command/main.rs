@@ -7,4 +7,5 @@ mod hash;
 mod jobs;
 mod mandelbrot;
 mod output;
+mod scale;
 mod soak;
