@@ -41,6 +41,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     pub items: Option<u64>,
     /// Seed of the random decisions, or the first of several
+    ///
+    /// The seed also decides where in a cache line the first variable lies.
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     /// Number of seeds; the table shows the mean of their times
@@ -59,16 +61,25 @@ pub struct Arguments {
     /// File for a picture of the efficiencies (SVG)
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
-    /// Measure the runs of this table (as --json writes it) with 16 and 64 cores again, and fail if
-    /// an efficiency has fallen by more than a tenth
-    #[arg(long, value_name = "FILE",
-          conflicts_with_all = ["cores", "sockets", "workers", "work", "items", "seed", "seeds", "places", "json", "svg"])]
+    /// Measure with 16 and 64 cores for --check, and write the runs to this file
+    ///
+    /// A workload whose times differ from seed to seed is measured with up to 16 of them.
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_ONE_TABLE)]
+    pub store: Option<PathBuf>,
+    /// Measure the runs of this table with 16 and 64 cores again, and fail if an efficiency has
+    /// fallen by more than a tenth
+    ///
+    /// The figures are the means of all seeds in the table, which --store or --json has written.
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_ONE_TABLE, conflicts_with = "store")]
     pub check: Option<PathBuf>,
     /// Measure in this process, which the program itself starts
     #[arg(long, hide = true)]
     pub alone: bool,
 }
 
+/// Options of a table that is shown.
+const OF_ONE_TABLE: [&str; 10] =
+    ["cores", "sockets", "workers", "work", "items", "seed", "seeds", "places", "json", "svg"];
 /// An hour, in nanoseconds.
 const HOUR: u64 = 3_600_000_000_000;
 

@@ -16,6 +16,53 @@ const CORES: [usize; 2] = [16, 64];
 /// A figure below this part of the stored one has fallen, and one above its inverse has risen.
 const PART: f64 = 0.9;
 
+/// Measures the runs of a table that is to be stored.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn store(file: &Path, arguments: &Arguments) -> Result<ExitCode, String> {
+    assert_modelled()?;
+    let cases = match &arguments.cases[..] {
+        [] => Case::value_variants(),
+        cases => cases,
+    };
+    let spec = |case: Case, cores, seed| Spec {
+        case,
+        work_ns: case.usual_work(),
+        cores,
+        workers: cores,
+        sockets: 1,
+        seed,
+        items_wanted: case.stored().1,
+    };
+    let seeds = |case: Case, cores| (0..case.stored().0).map(move |seed| spec(case, cores, seed));
+    let of_case = |case: &Case| CORES.map(|cores| seeds(*case, cores)).into_iter().flatten();
+    let specs: Vec<_> = cases.iter().flat_map(of_case).collect();
+    crate::can_write(file)?;
+    let runs = measure(&specs, arguments)?;
+    for (spec, runs) in by_spec(&runs) {
+        let mean = mean(&runs).map_or("failed".to_owned(), |mean| mean.to_string());
+        println!("{spec}: {mean}");
+    }
+    let runs = Runs::new(runs);
+    crate::write(file, &runs.to_json())?;
+    Ok(ExitCode::from(u8::from(runs.any_failed())))
+}
+
+fn measure(specs: &[Spec], arguments: &Arguments) -> Result<Vec<Run>, String> {
+    measure::all(specs, arguments, |_, done| {
+        if let Err(report) = &done.result {
+            eprintln!("cygnet-scale: {} has failed:\n{report}", done.spec);
+        }
+        Ok(())
+    })
+}
+
+fn assert_modelled() -> Result<(), String> {
+    let error = "times of the real machine cannot be checked: they vary too much";
+    if MODELLED { Ok(()) } else { Err(error.to_owned()) }
+}
+
 /// Measures the runs of a stored table again, and compares.
 ///
 /// # Errors
@@ -31,12 +78,7 @@ pub fn check(file: &Path, arguments: &Arguments) -> Result<ExitCode, String> {
         return Err(format!("{} has no such run with 16 or 64 cores", file.display()));
     }
     let specs: Vec<Spec> = stored.iter().map(|run| run.spec.clone()).collect();
-    let now = measure::all(&specs, arguments, |_, done| {
-        if let Err(report) = &done.result {
-            eprintln!("cygnet-scale: {} has failed:\n{report}", done.spec);
-        }
-        Ok(())
-    })?;
+    let now = measure(&specs, arguments)?;
     let verdict = Verdict::new(&stored, &now);
     let missing = Case::value_variants().iter().filter(|case| {
         arguments.cases.is_empty() && !stored.iter().any(|run| run.spec.case == **case)
@@ -53,9 +95,7 @@ pub fn check(file: &Path, arguments: &Arguments) -> Result<ExitCode, String> {
 }
 
 fn read(file: &Path) -> Result<Runs, String> {
-    if !MODELLED {
-        return Err("times of a real machine cannot be checked: they vary too much".to_owned());
-    }
+    assert_modelled()?;
     let text = fs::read_to_string(file)
         .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let runs: Runs = serde_json::from_str(&text)

@@ -47,6 +47,9 @@ fn done(arguments: &Arguments) -> Result<ExitCode, String> {
     if let Some(file) = &arguments.check {
         return check::check(file, arguments);
     }
+    if let Some(file) = &arguments.store {
+        return check::store(file, arguments);
+    }
     let plan = Plan::new(arguments).unwrap_or_else(|mistake| refuse(&mistake));
     plan.impossible.iter().for_each(|reason| eprintln!("cygnet-scale: {reason}"));
     let files: Vec<_> = [&arguments.json, &arguments.svg].into_iter().flatten().collect();

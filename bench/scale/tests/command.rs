@@ -123,7 +123,7 @@ fn a_failure_is_stored_and_others_are_measured() {
 
 #[test]
 fn a_run_can_be_repeated_to_the_nanosecond() {
-    let args = ["mutex", "channel", "--cores", "4", "--items", "400", "--seeds", "2"];
+    let args = ["request", "channel", "--cores", "16", "--items", "2000", "--seeds", "2"];
     let (once, again) = (runs(&args), runs(&args));
     assert_eq!(once.len(), 4);
     assert_eq!(once, again);
@@ -197,6 +197,20 @@ fn a_table_of_this_state_passes_the_check() {
     let text = stdout(&output);
     assert!(text.contains("1 figures: 0 fell by more than a tenth, 0 rose"), "{text}");
     assert!(text.contains("not in the table: join"), "{text}");
+}
+
+#[test]
+fn a_stored_table_has_seeds_and_passes_the_check() {
+    let table = file("stored.json");
+    let path = table.to_str().unwrap();
+    assert_ends(&scale(&["late", "semaphore", "--store", path]), 0);
+    let runs: Value = serde_json::from_str(&fs::read_to_string(&table).unwrap()).unwrap();
+    assert!(runs["runs"].as_array().unwrap().len() >= 4 * 4, "{runs}");
+    let output = scale(&["--check", path]);
+    fs::remove_file(table).unwrap();
+    assert_ends(&output, 0);
+    let text = stdout(&output);
+    assert!(text.contains("4 figures: 0 fell by more than a tenth, 0 rose"), "{text}");
 }
 
 #[test]

@@ -179,6 +179,24 @@ impl Case {
         }
     }
 
+    /// The number of seeds in a stored table, by how much the times differ, and the number of items
+    /// if a usual run takes long.
+    pub fn stored(self) -> (u64, Option<u64>) {
+        match self {
+            Case::Phases => (2, Some(50)),
+            Case::Pipeline => (2, Some(2_000)),
+            Case::Cancel => (2, Some(200)),
+            Case::Flood | Case::Steps => (2, None),
+            Case::Elsewhere | Case::ScopeFlood => (8, Some(5_000)),
+            Case::Timers => (4, Some(20_000)),
+            Case::FanOut => (8, Some(500)),
+            Case::ScopeTree | Case::Rings => (8, None),
+            Case::Late | Case::RwLock => (8, None),
+            Case::Request | Case::Guards => (16, None),
+            _ => (4, None),
+        }
+    }
+
     pub fn run(self, size: &Size, clock: &Clock) {
         let rt = size.runtime();
         let on = Bench { rt: &rt, size, clock };
