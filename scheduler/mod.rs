@@ -16,6 +16,7 @@
 //! | `spans` | spans of the crate tracing, task by task |
 //! | `timers` | each worker's wheel, deadlines, and the timekeeper for busy workers |
 //! | `blocking` | threads for calls that block |
+//! | `worker_set` | a set of workers that all of them read |
 //! | `simulation` | the scheduler on one thread, driven by a seed |
 
 /// The most workers that a runtime may have.
@@ -37,3 +38,4 @@ pub(crate) mod steal;
 pub(crate) mod timers;
 pub(crate) mod wait;
 pub(crate) mod worker;
+pub(crate) mod worker_set;

@@ -160,6 +160,7 @@ impl Shared {
         };
         if self.remote(index).timers.admit(timer, waker)? {
             let due = Tick(timer.entry.at());
+            self.timekeeper.note_timers_of(index);
             match here {
                 Some(_) => self.timekeeper.ensure(&self.idle, self, due),
                 None => {

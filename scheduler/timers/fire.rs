@@ -53,6 +53,7 @@ impl Worker {
     pub(crate) fn set_timer(&self, timer: Pin<&Timer>) {
         if self.remote.timers.set(timer) {
             let shared = self.shared();
+            shared.timekeeper.note_timers_of(self.remote.index);
             shared.timekeeper.ensure(&shared.idle, shared, Tick(timer.entry.at()));
         }
     }

@@ -58,6 +58,11 @@
 //! 3. A timekeeper that goes on to something else: it says so; *fences*; reads the `next` of the
 //!    workers that are awake, and wakes another worker if it must.
 //!
+//! To read the `next` of all workers would cost as many cache lines. A set says which workers may
+//! have timers (`Timekeeper::note_timers_of`). A worker enters it when `next` is lowered from
+//! never, before the fence of 1. It leaves it when it lies down, under the lock of its wheel, if no
+//! timer is set. So a worker outside of the set has no timer that a reader would have to see.
+//!
 //! Of 1 and 2, one sees the other, and so it is with 1 and 3. As long as a worker searches, no
 //! worker is woken: a searcher is relied on like a timekeeper. Foreign code (a hook, a waker) may
 //! take its time, so a worker that calls it goes on to something else, and is no searcher any more.

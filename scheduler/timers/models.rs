@@ -142,7 +142,7 @@ impl<const N: usize> House<N> {
         Stage::new(House {
             waiting: Waiting::new(),
             dormitory: Dormitory::new(),
-            timekeeper: Timekeeper::new(),
+            timekeeper: Timekeeper::new(N + 1),
         })
     }
 
@@ -154,6 +154,7 @@ impl<const N: usize> House<N> {
     fn set(&self) {
         assert!(Waiting::set(self.waiting));
         let (timekeeper, dormitory) = (&self.timekeeper, &self.dormitory);
+        timekeeper.note_timers_of(0);
         timekeeper.ensure_from_outside(&dormitory.idle, dormitory, 0, &self.waiting.timers, DUE);
     }
 
@@ -223,8 +224,12 @@ fn set_while_its_worker_gets_up(end_rest: fn(&Timers)) {
 /// Worker 1 has nothing to do, and sees to the timers of worker 0 while that is awake.
 fn see_to_others(house: Stage<House<2>>) {
     let timers = &house.waiting.timers;
-    let unattended =
-        || if timers.rests.load(Ordering::Relaxed) { Tick::NEVER } else { timers.next() };
+    // As `Worker::first_unattended` does.
+    let unattended = || {
+        let attended = house.timekeeper.timed().all(|worker| worker != 0)
+            || timers.rests.load(Ordering::Relaxed);
+        if attended { Tick::NEVER } else { timers.next() }
+    };
     house.dormitory.sleeper(1).introduce();
     loop {
         // As `Worker::fire_overdue` does.
@@ -243,7 +248,7 @@ fn see_to_others(house: Stage<House<2>>) {
         house.dormitory.idle.rest(&house.dormitory, 1, Rest::Sleep, look);
         // As `Searcher::leave_searchers` does for a worker that was woken to search.
         if house.dormitory.idle.anyone_searching() {
-            house.dormitory.idle.stop_searching();
+            let _ = house.dormitory.idle.stop_searching();
         }
     }
 }
@@ -266,6 +271,7 @@ fn loom_a_timer_left_to_a_timekeeper_is_seen_by_the_next_one() {
         assert!(house.timekeeper.begin(2, Tick(1)), "another one is the timekeeper");
         let sets = spawn(move || {
             assert!(Waiting::set(house.waiting));
+            house.timekeeper.note_timers_of(0);
             house.timekeeper.ensure(&house.dormitory.idle, &house.dormitory, DUE);
         });
         let hands_over = spawn(move || {

@@ -11,7 +11,9 @@ use std::ptr;
 impl Worker {
     /// The timers of the other workers that are awake, and may be busy.
     fn unattended(&self) -> impl Iterator<Item = &Timers> {
-        let all = self.others().map(|remote| &remote.timers);
+        let (shared, me) = (self.shared(), self.remote.index);
+        let others = shared.timekeeper.timed().filter(move |worker| *worker != me);
+        let all = others.map(|worker| &shared.remote(worker).timers);
         all.filter(|timers| !timers.rests.load(Ordering::Relaxed))
     }
 
@@ -57,6 +59,9 @@ impl Worker {
         let timers = &self.remote.timers;
         let own = if timers.next() < Tick(NEVER) { timers.update_next() } else { Tick(NEVER) };
         let index = self.remote.index;
+        if own == Tick(NEVER) {
+            self.shared().timekeeper.note_no_timers_of(index, timers);
+        }
         let elsewhere = self.first_unattended();
         let keeps = elsewhere < Tick(NEVER) && self.shared().timekeeper.begin(index, elsewhere);
         if self.clockwork.keeps_time.replace(keeps) && !keeps {

@@ -4,11 +4,17 @@
 use super::tick::Tick;
 use super::timer::Timers;
 use crate::scheduler::steal::idle::{Idle, Sleepers};
+use crate::scheduler::worker_set::WorkerSet;
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
 
-/// Which worker sees to the timers of the workers that are awake, and until when it rests at most:
-/// a tick, with the worker's index in the lower bits. All ones if no worker is the timekeeper.
-pub(crate) struct Timekeeper(AtomicU64);
+/// Which worker sees to the timers of the workers that are awake, and which workers have timers.
+pub(crate) struct Timekeeper {
+    /// Until when the timekeeper rests at most: a tick, with the worker's index in the lower bits.
+    /// All ones if no worker is the timekeeper.
+    duty: AtomicU64,
+    /// The workers whose wheel may not be empty. See the page of the parent module.
+    timed: WorkerSet,
+}
 
 const NOBODY: u64 = u64::MAX;
 const INDEX_BITS: u32 = 12;
@@ -20,8 +26,26 @@ fn word(until: Tick, index: usize) -> u64 {
 }
 
 impl Timekeeper {
-    pub(crate) fn new() -> Timekeeper {
-        Timekeeper(AtomicU64::new(NOBODY))
+    pub(crate) fn new(workers: usize) -> Timekeeper {
+        Timekeeper { duty: AtomicU64::new(NOBODY), timed: WorkerSet::new(workers) }
+    }
+
+    /// Notes that `worker` may have timers. Called after the first of them was made known, and
+    /// before the fence of [`ensure`](Timekeeper::ensure).
+    pub(super) fn note_timers_of(&self, worker: usize) {
+        self.timed.insert(worker);
+    }
+
+    /// Notes that `worker` has no timers. Called on its thread.
+    pub(super) fn note_no_timers_of(&self, worker: usize, timers: &Timers) {
+        if self.timed.contains(worker) {
+            timers.if_none(|| _ = self.timed.remove(worker));
+        }
+    }
+
+    /// The workers that may have timers.
+    pub(super) fn timed(&self) -> impl Iterator<Item = usize> {
+        self.timed.iter()
     }
 
     /// Makes sure that a worker looks at the timers of a worker that is awake when one is `due`,
@@ -54,7 +78,7 @@ impl Timekeeper {
 
     /// Until when the timekeeper rests.
     pub(super) fn until(&self) -> Tick {
-        Tick(self.0.load(Ordering::Relaxed) >> INDEX_BITS)
+        Tick(self.duty.load(Ordering::Relaxed) >> INDEX_BITS)
     }
 
     /// Makes worker `index` the timekeeper until `due`, unless another one rests no longer than
@@ -62,7 +86,7 @@ impl Timekeeper {
     pub(super) fn begin(&self, index: usize, due: Tick) -> bool {
         let mine = word(due, index);
         let claim = |word: u64| (word > mine || is_of(word, index)).then_some(mine);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).is_ok()
+        self.duty.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).is_ok()
     }
 
     /// Whether something is due on a worker that is awake before the caller, which has lain down,
@@ -82,7 +106,7 @@ impl Timekeeper {
 
     pub(super) fn end(&self, index: usize) {
         let leave = |word: u64| is_of(word, index).then_some(NOBODY);
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, leave);
+        let _ = self.duty.fetch_update(Ordering::Relaxed, Ordering::Relaxed, leave);
     }
 }
 

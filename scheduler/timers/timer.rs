@@ -160,12 +160,17 @@ impl Timers {
 
     /// Puts `clock` to zero if no timer is set. Returns whether that is so.
     pub(super) fn stop_clock(&self) -> bool {
+        self.if_none(|| self.clock.store(0, Ordering::Relaxed))
+    }
+
+    /// Calls `f` if no timer is set, and while none can be. Returns whether that is so.
+    pub(super) fn if_none(&self, f: impl FnOnce()) -> bool {
         let _wheel = self.wheel.lock();
-        let empty = self.next() == Tick::NEVER;
-        if empty {
-            self.clock.store(0, Ordering::Relaxed);
+        let none = self.next() == Tick::NEVER;
+        if none {
+            f();
         }
-        empty
+        none
     }
 
     /// Brings `next` up to date, and returns it.

@@ -93,7 +93,7 @@ impl Shared {
             root: Root::new(config.workers),
             injector: Injector::new(),
             idle: Idle::default(),
-            timekeeper: Timekeeper::new(),
+            timekeeper: Timekeeper::new(config.workers),
             stacks: StackMemory::new(config.max_stacks),
             blocking: BlockingPool::new(blocking),
             stopping: AtomicBool::new(false),
