@@ -2,7 +2,8 @@
 
 use crate::scheduler::balance::habits::Accounts;
 use crate::scheduler::balance::standing_back::StandingBack;
-use crate::shim::time::Duration;
+use crate::shim::time::{Duration, Instant};
+use crate::shim::zero;
 use std::cell::Cell;
 
 /// See the module's documentation.
@@ -17,6 +18,8 @@ pub(crate) struct Balance {
     pub(crate) idle_time: Cell<Duration>,
     /// The worker has handed tasks over, and has not had to run them itself.
     pub(crate) shares: Cell<bool>,
+    /// When the worker last handed tasks over.
+    pub(crate) handed_over_at: Cell<Instant>,
     /// The worker joins its children in the order in which it has spawned them, so it hands over
     /// the newest.
     pub(crate) joins_oldest: Cell<bool>,
@@ -35,6 +38,7 @@ impl Balance {
             took_offered: Cell::new(false),
             idle_time: Cell::new(Duration::ZERO),
             shares: Cell::new(false),
+            handed_over_at: Cell::new(zero()),
             joins_oldest: Cell::new(false),
             spread_at: Cell::new((0, 0)),
         }

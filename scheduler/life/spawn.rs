@@ -226,7 +226,7 @@ impl Worker {
     #[inline(always)]
     pub(crate) fn queue_privately(&self, run: RunRef) {
         if self.remote.private.push(run) {
-            self.serve_requests();
+            self.serve_requests_at_push();
         }
     }
 

@@ -66,8 +66,8 @@ impl<const N: usize> Pool<N> {
     /// Like `Searcher::leave_searchers`.
     fn leave_searchers(&self, counted: &mut bool, look_again: bool) {
         if std::mem::replace(counted, false) {
-            self.dormitory.idle.stop_searching();
-            if look_again && !self.is_empty() {
+            let last = self.dormitory.idle.stop_searching();
+            if last && look_again && !self.is_empty() {
                 self.dormitory.idle.wake_one(&self.dormitory, false);
             }
         }
@@ -300,4 +300,29 @@ models! {
 
     fn loom_negative_a_batch_that_is_not_announced() = explore(3, || a_batch_on_its_way(false)),
         fails: "deadlock";
+}
+
+/// Two searchers stop while a worker lies down. One of them has put a task where others find it,
+/// and leaves the look to the last one.
+fn two_searchers_stop(look_again: bool) {
+    let pool = Pool::<1>::new();
+    let stop = move |found: usize| {
+        assert!(pool.dormitory.idle.start_searching(4), "four workers have two searchers");
+        spawn(move || {
+            pool.queued.fetch_add(found, Ordering::Relaxed);
+            pool.leave_searchers(&mut true, look_again);
+        })
+    };
+    let searchers = [stop(1), stop(0)];
+    pool.rest_until(Rest::Sleep, || !pool.is_empty(), || pool.steal());
+    searchers.map(|searcher| searcher.join().unwrap());
+    Pool::end(pool);
+}
+
+models! {
+    fn loom_the_last_searcher_sees_what_the_others_have_left() =
+        explore(2, || two_searchers_stop(true));
+
+    fn loom_negative_searchers_that_stop_without_a_look() =
+        explore(2, || two_searchers_stop(false)), fails: "deadlock";
 }

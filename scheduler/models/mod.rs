@@ -100,7 +100,7 @@ pub(super) struct Dormitory<const N: usize> {
 
 impl<const N: usize> Dormitory<N> {
     pub(super) fn new() -> Self {
-        Dormitory { idle: Idle::default(), sleepers: [(); N].map(|()| Sleeper::new()) }
+        Dormitory { idle: Idle::new(N), sleepers: [(); N].map(|()| Sleeper::new()) }
     }
 
     /// Sleeps as worker 0 until `take` has found something. `look` is the look before each sleep.
@@ -110,7 +110,7 @@ impl<const N: usize> Dormitory<N> {
             let roused = self.idle.rest(self, 0, Rest::Sleep, &look);
             let found = take();
             if roused == Roused::ToSearch {
-                self.idle.stop_searching();
+                let _ = self.idle.stop_searching();
             }
             if found {
                 return;

@@ -410,8 +410,7 @@ fn leave_and_push(barrier: bool) {
     let searcher = spawn(move || {
         // Like `Searcher::leave_searchers`.
         let idle = &yard.dormitory.idle;
-        idle.stop_searching();
-        if idle.resting() == 0 {
+        if !idle.stop_searching() || idle.resting() == 0 {
             return;
         }
         let asks = idle.anyone_asleep();

@@ -171,8 +171,7 @@ impl<const TASKS: usize> Yard<TASKS> {
     /// Like `Searcher::leave_searchers`, on the owner itself if `own`, else on another worker.
     fn stop_searching(&self, own: bool, but: But) {
         let idle = &self.dormitory.idle;
-        idle.stop_searching();
-        if idle.resting() == 0 {
+        if !idle.stop_searching() || idle.resting() == 0 {
             return;
         }
         let left = || self.public.load(Ordering::Relaxed) > 0 || self.has_private();

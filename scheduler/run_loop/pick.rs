@@ -16,6 +16,7 @@ use crate::scheduler::worker::fairness::Turn;
 use crate::scheduler::worker::release::{claim, claimed};
 use crate::scheduler::worker::switch::NextFiber;
 use crate::shim::point;
+use crate::shim::time::{Duration, now};
 use crate::task::record::{Phase, Record};
 use crate::task::reference::{Ready, RunRef, TaskRef};
 use crossbeam_deque::Steal;
@@ -390,6 +391,22 @@ impl Worker {
         }
     }
 
+    /// As [`serve_requests`](Worker::serve_requests), after a push. A worker that pushes faster than
+    /// it can hand over one by one collects a few tasks meanwhile: each time costs it some cache
+    /// lines, that it would otherwise lose for each task.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn serve_requests_at_push(&self) {
+        const COLLECTS: Duration = Duration::from_nanos(3_000);
+        let collects = self.remote.private.has_room()
+            && self.remote.forks.is_clear()
+            && now() - self.balance.handed_over_at.get() < COLLECTS
+            && self.shared().idle.anyone_searching();
+        if !collects {
+            self.serve_requests();
+        }
+    }
+
     /// Hands tasks over if a worker has asked.
     #[cold]
     #[inline(never)]
@@ -423,6 +440,9 @@ impl Worker {
         let portion = Portion { takers: shared.idle.searching().max(1), most: room };
         let given = self.hand_over(2, portion);
         self.balance.shares.set(given > 0);
+        if given > 0 {
+            self.balance.handed_over_at.set(now());
+        }
         if given == 0 && room > 0 {
             self.hand_over_fork();
         }

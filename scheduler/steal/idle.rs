@@ -2,10 +2,13 @@
 //!
 //! # States of a worker
 //!
-//! *active* (runs tasks) -> *searching* (looks at every queue; at most half of the workers) ->
-//! *sleeping*, or *napping* (sleeping with a timeout, see below) -> woken. A worker that finds half
-//! of the workers searching lingers for 5 to 40 us before it sleeps, since a task of its own is
-//! often just being woken.
+//! *active* (runs tasks) -> *searching* (looks at the queues of others) -> *sleeping*, or *napping*
+//! (sleeping with a timeout, see below) -> woken. At most half of the workers search, and of many
+//! workers only a few: their searchers take cache lines from those who work. A worker that finds
+//! enough of them searching waits for 5 to 40 us before it sleeps, since a task of its own is often
+//! just being woken. Of few workers it *lingers*, and polls the count of searchers. Of many it
+//! *stands by*: it counts as asleep, but keeps its processor, and so is up 0.1 us after it is woken
+//! instead of 8.
 //!
 //! # No wake-up is lost
 //!
@@ -13,22 +16,30 @@
 //! sees the sleeper or the sleeper sees the work:
 //!
 //! * **Injector, public deques.** Producer: push; fence; if there are sleepers and no searcher,
-//!   wake one. Sleeper: enter the list; fence; look.
+//!   wake one. Sleeper: enter the set; fence; look.
 //! * **A batch in transit** to a deque, from the injector or (without a search) from a victim's
-//!   deque. Producer: push to the deque; then as for a public deque. Sleeper: enter the list;
+//!   deque. Producer: push to the deque; then as for a public deque. Sleeper: enter the set;
 //!   fence; look.
 //! * **Inbox, `given_away` or wheel of one worker.** Producer: store; fence; if the worker's state
 //!   is ASLEEP, wake it. Sleeper: state = ASLEEP; fence; look.
 //! * **A private deque or a fork list.** Producer: store the tail or the newest fork; light fence;
 //!   load the request. Sleeper: make a request of every worker; membarrier (or a fence, if all
 //!   others rest: [`Idle::barrier`]); look.
-//! * **The end of the runtime.** Producer: flag; wake all. Sleeper: enter the list; fence; look.
+//! * **The end of the runtime.** Producer: flag; wake all. Sleeper: enter the set; fence; look.
 //!
-//! **A producer relies on a searcher.** If a worker searches, the producer wakes no other. A
+//! **A producer relies on a searcher.** If a worker searches, the producer wakes no other. The last
 //! searcher that stops, with or without loot, first leaves the count, *fences*, and looks once
-//! more. If work is left, it wakes the next worker. So workers are woken one at a time, and each
-//! wakes the next. A waker counts the woken worker as searching, on its behalf, so that a second
-//! producer does not wake another one.
+//! more. If work is left, it wakes the next worker. A searcher that leaves others behind need not
+//! look: its update of the count hands on what it has pushed, down to the last one. A waker counts
+//! the woken worker as searching, on its behalf, so that a second producer does not wake another
+//! one. Who only asks whether any worker searches reads a flag, which changes less often than the
+//! count. It is set after the first searcher has entered and cleared after the last one has left,
+//! before that one's fence. So it may say for a moment that nobody searches, which costs a wake-up,
+//! but not that somebody does who will not look any more.
+//!
+//! **Recruits.** A searcher that has found more than it needs wakes up to two sleepers while it is
+//! still counted, if each worker has a processor. Each of them does the same. So the number of
+//! workers that have something to do doubles from step to step. No promise depends on this.
 //!
 //! **A sleeper relies on a searcher.** While a worker searches, a worker that lies down makes no
 //! requests and leaves them to the searcher. So a searcher that stops and finds a sleeper makes the
@@ -54,11 +65,19 @@
 //! the injector from outside, or by a searcher that leaves an item there, if no worker is asleep
 //! and none searches. A thief whose loot was worth stealing wakes the next napping worker.
 //!
-//! The lists are behind a mutex: a worker that enters or leaves one pays for a futex call anyway.
+//! # The sets
+//!
+//! Each state of rest has a set with a bit for each worker. A worker enters its set when it lies
+//! down, and leaves it when it gets up. Who takes another worker out has chosen it to search, and
+//! has counted it. So a worker that gets up, for whatever reason, and is not in its set any more, is
+//! a searcher. A worker that is woken for its inbox stays in its set until it is up. If it is chosen
+//! meanwhile, it searches first, finds its own task, and leaves the count.
 
+use crate::scheduler::worker_set::WorkerSet;
 use crate::shim::asymmetric::heavy;
-use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::shim::{Bug, Mutex, assert_reachable, has, thread};
+use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use crate::shim::{Bug, assert_reachable, has, spin_until, thread};
+use crossbeam_utils::CachePadded;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -99,14 +118,17 @@ impl Sleeper {
     }
 
     /// Sleeps until roused. For the worker's thread, in state ASLEEP.
-    fn sleep(&self, timeout: Option<Duration>) {
-        match timeout {
-            None => {
+    fn sleep(&self, rest: Rest) {
+        match rest {
+            Rest::Sleep => {
                 while self.state.load(Ordering::Acquire) == ASLEEP {
                     thread::park();
                 }
             }
-            Some(timeout) => park_timeout(timeout),
+            Rest::StandBy(time) => {
+                spin_until(time, || self.state.load(Ordering::Acquire) != ASLEEP);
+            }
+            Rest::Nap(time) | Rest::SleepFor(time) | Rest::BlockedFor(time) => park_timeout(time),
         }
     }
 }
@@ -121,50 +143,18 @@ fn park_timeout(_: Duration) {
     thread::yield_now();
 }
 
-#[derive(Default)]
-struct Lists {
-    /// Workers that any work wakes.
-    asleep: Vec<usize>,
-    /// Workers that only the injector wakes, and only if no worker is asleep.
-    napping: Vec<usize>,
-    /// Workers taken off a list to search. They are counted already, and not up yet.
-    chosen: Vec<usize>,
-}
-
-impl Lists {
-    fn remove(&mut self, worker: usize) {
-        self.asleep.retain(|w| *w != worker);
-        self.napping.retain(|w| *w != worker);
-    }
-}
-
 /// The workers that sleep and search.
-#[derive(Default)]
 pub(crate) struct Idle {
-    lists: Mutex<Lists>,
-    /// Lengths of the first two lists, to be read without the lock. They share one word: with two
-    /// loads, a worker that gets up and lies down again in between would be counted twice.
-    lengths: AtomicU64,
-    searching: AtomicU32,
-    /// Workers that rest while they are blocked, and are in no list.
-    blocked: AtomicU32,
-}
-
-/// The numbers of sleeping and napping workers.
-#[derive(Clone, Copy)]
-struct Lengths {
-    asleep: u32,
-    napping: u32,
-}
-
-impl Lengths {
-    fn of(word: u64) -> Lengths {
-        Lengths { asleep: word as u32, napping: (word >> 32) as u32 }
-    }
-
-    fn word(self) -> u64 {
-        u64::from(self.napping) << 32 | u64::from(self.asleep)
-    }
+    /// Workers that any work wakes: those that have kept their processors come first.
+    standing_by: WorkerSet,
+    asleep: WorkerSet,
+    /// Workers that only the injector wakes, and only if no worker is asleep.
+    napping: WorkerSet,
+    searching: CachePadded<AtomicU32>,
+    /// Whether any worker searches, for those who only ask that: the count changes all the time.
+    anyone_searches: CachePadded<AtomicBool>,
+    /// Workers that rest while they are blocked, and are in no set.
+    blocked: CachePadded<AtomicU32>,
 }
 
 /// How a worker lies down.
@@ -174,7 +164,9 @@ pub(crate) enum Rest {
     Nap(Duration),
     /// As `Sleep`, with a timeout.
     SleepFor(Duration),
-    /// In no list: wakes at [`Idle::notify_worker`], or at the timeout, and never to search.
+    /// As `SleepFor`, but the thread keeps its processor, so that it gets up sooner.
+    StandBy(Duration),
+    /// In no set: wakes at [`Idle::notify_worker`], or at the timeout, and never to search.
     BlockedFor(Duration),
 }
 
@@ -184,6 +176,7 @@ impl Rest {
         match self {
             Rest::Sleep => Rest::SleepFor(time),
             Rest::SleepFor(longest) => Rest::SleepFor(longest.min(time)),
+            Rest::StandBy(longest) => Rest::StandBy(longest.min(time)),
             Rest::Nap(longest) => Rest::Nap(longest.min(time)),
             Rest::BlockedFor(longest) => Rest::BlockedFor(longest.min(time)),
         }
@@ -200,49 +193,78 @@ pub(crate) enum Roused {
 }
 
 impl Idle {
-    fn store_lengths(&self, lists: &Lists) {
-        let (asleep, napping) = (lists.asleep.len() as u32, lists.napping.len() as u32);
-        // Release: an observer that counts a worker as resting sees all that it pushed before. See
-        // `barrier`.
-        // MUTANT(idle.lengths.published): relaxed
-        self.lengths.store(Lengths { asleep, napping }.word(), Ordering::Release);
+    pub(crate) fn new(workers: usize) -> Idle {
+        Idle {
+            standing_by: WorkerSet::new(workers),
+            asleep: WorkerSet::new(workers),
+            napping: WorkerSet::new(workers),
+            searching: CachePadded::default(),
+            anyone_searches: CachePadded::new(AtomicBool::new(false)),
+            blocked: CachePadded::default(),
+        }
     }
 
-    fn lengths(&self, order: Ordering) -> Lengths {
-        Lengths::of(self.lengths.load(order))
-    }
-
-    /// Enters the searchers. Returns `false` if half of `workers` search already.
+    /// Enters the searchers. Returns `false` if enough of `workers` search already.
     pub(crate) fn start_searching(&self, workers: usize) -> bool {
-        if self.searching.load(Ordering::Relaxed) as usize * 2 >= workers {
+        if self.searching() >= most_searchers(workers) {
             return false;
         }
-        // MUTANT(idle.count.enter): split
-        self.searching.fetch_add(1, Ordering::Relaxed);
+        self.count_searcher();
         true
     }
 
-    /// Leaves the searchers. The caller then looks once more for work that is left. If it finds
-    /// any, it calls [`Idle::wake_one`].
-    pub(crate) fn stop_searching(&self) {
-        // MUTANT(idle.count.leave): split
-        self.searching.fetch_sub(1, Ordering::Relaxed);
+    fn count_searcher(&self) {
+        // MUTANT(idle.count.enter): split
+        if self.searching.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.anyone_searches.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts the first searcher. Returns `false` if there is one.
+    fn count_first_searcher(&self) -> bool {
+        let relaxed = Ordering::Relaxed;
+        // MUTANT(idle.wake.claim): split
+        let first = self.searching.compare_exchange(0, 1, relaxed, relaxed).is_ok();
+        if first {
+            self.anyone_searches.store(true, relaxed);
+        }
+        first
+    }
+
+    /// Leaves the searchers. Returns whether no searcher is left: the caller then looks once more
+    /// for work that is left. If it finds any, it calls [`Idle::wake_one`].
+    #[must_use]
+    pub(crate) fn stop_searching(&self) -> bool {
+        // MUTANT(idle.count.leave): split, relaxed
+        let last = self.searching.fetch_sub(1, Ordering::AcqRel) == 1;
+        if last {
+            self.anyone_searches.store(false, Ordering::Relaxed);
+        }
         // MUTANT(idle.leave.fence): skip
         fence(Ordering::SeqCst);
+        last
     }
 
     pub(crate) fn anyone_asleep(&self) -> bool {
-        self.lengths(Ordering::Relaxed).asleep > 0
+        !self.standing_by.is_empty() || !self.asleep.is_empty()
+    }
+
+    /// Takes out a worker that any work wakes.
+    fn take_sleeper(&self) -> Option<usize> {
+        self.standing_by.take().or_else(|| self.asleep.take())
     }
 
     pub(crate) fn napping(&self) -> u32 {
-        self.lengths(Ordering::Relaxed).napping
+        self.napping.len() as u32
+    }
+
+    /// The number of workers that sleep or nap without a processor.
+    pub(crate) fn away(&self) -> usize {
+        WorkerSet::count([&self.asleep, &self.napping])
     }
 
     pub(crate) fn resting(&self) -> usize {
-        // MUTANT(idle.lengths.read): relaxed
-        let Lengths { asleep, napping } = self.lengths(Ordering::Acquire);
-        (asleep + napping) as usize
+        WorkerSet::count([&self.standing_by, &self.asleep, &self.napping])
     }
 
     /// Whether all workers but one rest, also while they are blocked. A guess.
@@ -262,61 +284,57 @@ impl Idle {
     /// Wakes one worker to search, if no worker searches.
     pub(crate) fn wake_one(&self, sleepers: &impl Sleepers, nappers: bool) {
         loop {
-            let Lengths { asleep, napping } = self.lengths(Ordering::Relaxed);
-            let resting = asleep + if nappers { napping } else { 0 };
-            if resting == 0 || self.searching.load(Ordering::Relaxed) > 0 {
+            let resting = self.anyone_asleep() || nappers && !self.napping.is_empty();
+            if !resting || self.anyone_searching() {
                 return;
             }
             // Counted on behalf of the worker to be woken, before it is chosen.
-            // MUTANT(idle.wake.claim): split
-            if self.searching.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_err()
-            {
+            if !self.count_first_searcher() {
                 return;
             }
-            let chosen = |lists: &mut Lists| match lists.asleep.pop() {
-                None if nappers => lists.napping.pop(),
-                chosen => chosen,
-            };
-            if self.rouse(sleepers, chosen) {
+            let chosen = self.take_sleeper();
+            let chosen = if nappers { chosen.or_else(|| self.napping.take()) } else { chosen };
+            if rouse(sleepers, chosen) {
                 return;
             }
-            // The workers in the list have got up by themselves. Meanwhile another producer may
+            // The workers in the set have got up by themselves. Meanwhile another producer may
             // have seen our count and left its item to the worker that we did not find: look again.
-            self.stop_searching();
+            let _ = self.stop_searching();
             // MUTANT(idle.wake.again): first return
+        }
+    }
+
+    /// Wakes up to `most` sleepers to search, besides those who search, as long as less than half
+    /// of `workers` do.
+    pub(crate) fn recruit(&self, sleepers: &impl Sleepers, most: usize, workers: usize) {
+        for _ in 0..most {
+            if !self.anyone_asleep() || self.searching() * 2 >= workers {
+                return;
+            }
+            self.count_searcher();
+            if !rouse(sleepers, self.take_sleeper()) {
+                self.withdraw(sleepers);
+                return;
+            }
         }
     }
 
     /// Wakes one napping worker to search, if no worker searches.
     pub(crate) fn wake_napper(&self, sleepers: &impl Sleepers) {
-        let relaxed = Ordering::Relaxed;
-        // MUTANT(idle.wake_napper.claim): split
-        if self.napping() == 0 || self.searching.compare_exchange(0, 1, relaxed, relaxed).is_err() {
+        if self.napping.is_empty() || !self.count_first_searcher() {
             return;
         }
-        if !self.rouse(sleepers, |lists| lists.napping.pop()) {
-            self.stop_searching();
-            // For an item that a producer has left to us meanwhile.
-            // MUTANT(idle.wake_napper.again): skip
-            self.wake_one(sleepers, true);
+        if !rouse(sleepers, self.napping.take()) {
+            self.withdraw(sleepers);
         }
     }
 
-    /// Rouses the worker that `choose` takes from the lists; it is counted as searching already.
-    fn rouse(
-        &self,
-        sleepers: &impl Sleepers,
-        choose: impl FnOnce(&mut Lists) -> Option<usize>,
-    ) -> bool {
-        let mut lists = self.lists.lock();
-        let chosen = choose(&mut lists);
-        lists.chosen.extend(chosen);
-        self.store_lengths(&lists);
-        drop(lists);
-        if let Some(worker) = chosen {
-            sleepers.sleeper(worker).rouse();
-        }
-        chosen.is_some()
+    /// Takes back the count of a worker that was to be woken, and was not found.
+    fn withdraw(&self, sleepers: &impl Sleepers) {
+        let _ = self.stop_searching();
+        // For an item that a producer has left to us meanwhile.
+        // MUTANT(idle.wake_napper.again): skip
+        self.wake_one(sleepers, true);
     }
 
     /// The number of workers that search, or have been woken to.
@@ -326,14 +344,14 @@ impl Idle {
 
     /// Whether any worker searches, or has been woken to.
     pub(crate) fn anyone_searching(&self) -> bool {
-        self.searching() > 0
+        self.anyone_searches.load(Ordering::Relaxed)
     }
 
     /// A barrier in all workers that do not rest, between the caller's requests and its look at
     /// their pushes. `others` is the number of workers that may rest, including the caller if it
     /// has lain down.
     ///
-    /// If all of them rest, a fence suffices. A worker that gets up by now is out of its list,
+    /// If all of them rest, a fence suffices. A worker that gets up by now is out of its set,
     /// *fences*, and reads the request at its next push. So either it sees the request, or the
     /// caller sees that it does not rest. The earlier pushes of a resting worker are visible with
     /// its count.
@@ -406,11 +424,8 @@ impl Idle {
         if !sleepers.sleeper(worker).is_asleep() {
             return false;
         }
-        let mut lists = self.lists.lock();
-        lists.remove(worker);
-        self.store_lengths(&lists);
-        drop(lists);
-        // `wake_one` may have chosen this worker meanwhile. To rouse it twice does no harm.
+        // The worker itself leaves the set. If it is chosen to search as well until it is up, it
+        // does so first.
         sleepers.sleeper(worker).rouse();
         true
     }
@@ -425,40 +440,45 @@ impl Idle {
     ) -> Roused {
         let me = sleepers.sleeper(worker);
         me.state.store(ASLEEP, Ordering::Relaxed);
-        {
-            let mut lists = self.lists.lock();
-            match rest {
-                Rest::Sleep | Rest::SleepFor(_) => lists.asleep.push(worker),
-                Rest::Nap(_) => lists.napping.push(worker),
-                Rest::BlockedFor(_) => _ = self.blocked.fetch_add(1, Ordering::Relaxed),
-            }
-            self.store_lengths(&lists);
+        let set = match rest {
+            Rest::StandBy(_) => Some(&self.standing_by),
+            Rest::Sleep | Rest::SleepFor(_) => Some(&self.asleep),
+            Rest::Nap(_) => Some(&self.napping),
+            Rest::BlockedFor(_) => None,
+        };
+        match set {
+            Some(set) => set.insert(worker),
+            None => _ = self.blocked.fetch_add(1, Ordering::Relaxed),
         }
         // MUTANT(idle.rest.fence): skip
         fence(Ordering::SeqCst);
         // MUTANT(idle.rest.look): true
         if has(Bug::NoLookBeforeSleep) || !look() {
-            me.sleep(match rest {
-                Rest::Sleep => None,
-                Rest::Nap(time) | Rest::SleepFor(time) | Rest::BlockedFor(time) => Some(time),
-            });
+            me.sleep(rest);
         }
-        if matches!(rest, Rest::BlockedFor(_)) {
+        let chosen = if let Some(set) = set {
+            // MUTANT(idle.rest.chosen): false
+            !set.remove(worker)
+        } else {
             self.blocked.fetch_sub(1, Ordering::Relaxed);
-        }
-        let mut lists = self.lists.lock();
-        lists.remove(worker);
-        let before = lists.chosen.len();
-        // MUTANT(idle.rest.chosen): skip
-        lists.chosen.retain(|w| *w != worker);
-        let chosen = lists.chosen.len() < before;
-        self.store_lengths(&lists);
-        drop(lists);
+            false
+        };
         // Before this worker pushes anything: see `barrier`.
         fence(Ordering::SeqCst);
         me.state.store(AWAKE, Ordering::Relaxed);
         if chosen { Roused::ToSearch } else { Roused::ForItself }
     }
+}
+
+/// The most workers that begin to search at a time.
+fn most_searchers(workers: usize) -> usize {
+    workers.div_ceil(2).min(1 + workers.ilog2() as usize)
+}
+
+/// Rouses a worker that was taken out of a set, and is counted as searching already.
+fn rouse(sleepers: &impl Sleepers, chosen: Option<usize>) -> bool {
+    chosen.into_iter().for_each(|worker| sleepers.sleeper(worker).rouse());
+    chosen.is_some()
 }
 
 /// Finds the sleeping place of a worker by its index.

@@ -35,16 +35,22 @@ const SEARCH: Duration = Duration::from_micros(20);
 const LONGEST_SEARCH: Duration = Duration::from_micros(40);
 /// The length of a search if all others rest, so that work can only come from outside.
 const SEARCH_ALONE: Duration = Duration::from_micros(5);
-/// How long a worker that may not search, since enough others do, waits for a task of its own to be
-/// woken or for a place among the searchers.
+/// How long a worker waits for a task of its own to be woken before it searches.
 const LINGER: Duration = Duration::from_micros(20);
+/// How long a worker that may not search, since enough others do, keeps its processor before it
+/// sleeps. A worker that is called meanwhile is up after 0.1 us, and one that sleeps after 8 us.
+const STAND_BY: Duration = Duration::from_micros(40);
 /// The same for a worker without tasks, where the workers share the processors.
-const LINGER_SHARING: Duration = Duration::from_micros(5);
+const STAND_BY_SHARING: Duration = Duration::from_micros(5);
 /// How many times in a row a worker waits for its own tasks without a search.
 const AWAITED: u8 = 16;
 /// Forced steals that may come back empty before the search is given up: tasks that come and go
 /// within `PATIENCE` are too short to steal.
 const VAIN: u32 = 2;
+/// Up to this number of workers, each may look at every other one at each turn.
+const FEW: usize = 8;
+/// The most workers that a searcher wakes when it has found more than it needs.
+const RECRUITS: usize = 2;
 const FIRST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// An idle worker keeps memory warm that has been in use within this time.
@@ -96,6 +102,11 @@ impl Usage {
             records: counters.spawned.get() + counters.dispatched.get(),
         }
     }
+}
+
+/// The number of workers that a searcher looks at in one turn.
+fn probes(workers: usize) -> usize {
+    if workers <= FEW { workers } else { 2 * workers.ilog2() as usize }
 }
 
 impl Searcher {
@@ -189,14 +200,17 @@ impl Searcher {
         }
         self.awaited = 0;
         let shared = worker.shared();
-        if !self.counted
-            && !shared.idle.start_searching(shared.workers())
-            && let Some(found) = linger(worker, self.patient(worker, LINGER))
-        {
-            return found;
+        if !self.counted && !shared.idle.start_searching(shared.workers()) {
+            let called = if shared.workers() <= FEW { linger(worker) } else { stand_by(worker) };
+            if !called {
+                return worker.has_ready() || worker.has_fresh();
+            }
         }
         self.counted = true;
         let start = now();
+        let probes = probes(shared.workers());
+        // The barrier of a forced steal interrupts all other workers.
+        let patience = self.patience() * (shared.workers() as u32 / 8).max(1);
         let mut asked: Option<Asked> = None;
         let mut vain = 0;
         let mut asked_all = false;
@@ -205,12 +219,13 @@ impl Searcher {
                 self.awaited = u8::from(worker.has_ready());
                 break true;
             }
-            if Searcher::steal_public(worker) {
+            let probed = worker.some_others(probes);
+            if Searcher::steal_public(worker, probed.clone()) {
                 break true;
             }
             let time = now();
             match asked {
-                Some(Asked { victim, since, spawned }) if time - since >= self.patience() => {
+                Some(Asked { victim, since, spawned }) if time - since >= patience => {
                     asked = None;
                     if self.take_by_force(worker, victim, spawned) {
                         break true;
@@ -223,14 +238,14 @@ impl Searcher {
                 }
                 Some(_) => {}
                 None => {
-                    asked = self.ask(worker, time);
+                    asked = self.ask(probed, time);
                     if asked.is_none() && !asked_all {
                         // A loop that could share its remaining iterations looks for requests. A
                         // task that forks now and then notices one when it forks.
                         worker.others().for_each(Remote::request);
                         asked_all = true;
                     }
-                    let alone = shared.idle.resting() + 1 >= shared.workers();
+                    let alone = shared.idle.away() + 1 >= shared.workers();
                     let limit = if alone { SEARCH_ALONE } else { self.patient(worker, SEARCH) };
                     if asked.is_none() && (time - start >= limit || shared.workers() == 1) {
                         break false;
@@ -249,7 +264,9 @@ impl Searcher {
                 || worker.queues.has_dedicated()
                 || !worker.remote.private.is_empty()
                 || !worker.queues.local.borrow().is_empty();
-            self.leave_searchers_for(worker, usize::from(!before));
+            let next = usize::from(!before);
+            Searcher::recruit(worker, next);
+            self.leave_searchers_for(worker, next);
         }
         found
     }
@@ -266,9 +283,11 @@ impl Searcher {
             return;
         }
         let shared = worker.shared();
+        if !shared.idle.stop_searching() {
+            return;
+        }
         // A worker that has set a timer meanwhile has woken no worker, and relied on this one.
         worker.clockwork.keeps_time.set(true);
-        shared.idle.stop_searching();
         if shared.idle.resting() == 0 {
             return;
         }
@@ -288,14 +307,28 @@ impl Searcher {
         }
     }
 
-    fn steal_public(worker: &Worker) -> bool {
+    /// Wakes sleepers if there is more work where the loot came from. Each of them does the same, so
+    /// the number of workers that have something to do doubles from step to step. `next` is as for
+    /// `leave_searchers_for`.
+    fn recruit(worker: &Worker, next: usize) {
+        let shared = worker.shared();
+        if !shared.has_processors || !shared.idle.anyone_asleep() {
+            return;
+        }
+        let mine = worker.queues.deque.len().saturating_sub(next);
+        let victim = worker.loot.get().and_then(|loot| loot.victim);
+        let left = victim.map_or(0, |victim| shared.remote(victim).stealable(RECRUITS));
+        shared.idle.recruit(shared, (mine + left).min(RECRUITS), shared.workers());
+    }
+
+    fn steal_public<'a>(worker: &Worker, probed: impl Iterator<Item = &'a Remote>) -> bool {
         if let Some(record) = worker.take_offered() {
             looted(worker, 1, None);
             worker.run_next(record);
             return true;
         }
         let anyone_offers = worker.anyone_offers();
-        for remote in worker.others_at_random() {
+        for remote in probed {
             if anyone_offers && remote.census.offered().is_some() {
                 continue;
             }
@@ -323,8 +356,12 @@ impl Searcher {
     }
 
     /// Makes a request of the first worker that has private work.
-    fn ask(&self, worker: &Worker, since: Instant) -> Option<Asked> {
-        let victim = worker.others_at_random().find(|remote| remote.has_private())?;
+    fn ask<'a>(
+        &self,
+        mut probed: impl Iterator<Item = &'a Remote>,
+        since: Instant,
+    ) -> Option<Asked> {
+        let victim = probed.find(|remote| remote.has_private())?;
         victim.request();
         Some(Asked { victim: victim.index, since, spawned: victim.counters.spawned.get() })
     }
@@ -486,25 +523,49 @@ fn looted(worker: &Worker, besides: usize, victim: Option<usize>) {
     worker.loot.set(Some(Loot::new(items, worker.live(), victim)));
 }
 
-/// For a worker that may not search, since enough others do: looks out for work that comes by
-/// itself. A task that waits for another worker's task is often woken sooner than a thread could be
-/// put to sleep. Also waits for a searcher to leave, as one soon does if this worker has just woken
-/// its task.
-///
-/// Returns whether there is something to run now, or `None` if the worker has entered the
-/// searchers.
-fn linger(worker: &Worker, time: Duration) -> Option<bool> {
+/// For a worker that may not search, since enough others do: waits for work that comes by itself. A
+/// task that waits for another worker's task is often woken sooner than a thread could be put to
+/// sleep. Also waits for a searcher to leave, as one soon does if this worker has just woken its
+/// task. Returns whether the worker has entered the searchers.
+fn linger(worker: &Worker) -> bool {
     let shared = worker.shared();
-    let found = || worker.has_ready() || worker.has_fresh();
-    let short = worker.live() == 0 && !shared.has_processors;
-    let limit = if short { LINGER_SHARING } else { time };
     let mut let_in = false;
-    spin_until(limit, || {
-        if !found() && !shared.is_stopping() {
+    spin_until(time_awake(worker), || {
+        if !worker.has_ready() && !worker.has_fresh() && !shared.is_stopping() {
             let_in = shared.idle.start_searching(shared.workers());
             return let_in;
         }
         true
     });
-    if let_in { None } else { Some(found()) }
+    let_in
+}
+
+/// As [`linger`], where many workers that poll one count would slow down those who change it: the
+/// worker can be called as if it slept. Who has found more than it needs calls it.
+fn stand_by(worker: &Worker) -> bool {
+    let shared = worker.shared();
+    let limit = worker.time_to_next().unwrap_or(Duration::MAX);
+    let rest = Rest::StandBy(time_awake(worker).min(limit));
+    let roused = shared.idle.rest(shared, worker.remote.index, rest, || {
+        worker.has_ready()
+            || worker.has_fresh()
+            || shared.is_stopping()
+            || shared.pressure.load(Ordering::Relaxed)
+            // A searcher looks for this worker, too, when it stops. Without one, a worker must look
+            // itself.
+            || !shared.idle.anyone_searching()
+    });
+    roused == Roused::ToSearch
+        || !worker.has_ready()
+            && !worker.has_fresh()
+            && shared.idle.start_searching(shared.workers())
+}
+
+/// How long a worker that may not search keeps its processor before it sleeps.
+fn time_awake(worker: &Worker) -> Duration {
+    match (worker.shared().has_processors, worker.live()) {
+        (true, _) => STAND_BY,
+        (false, 0) => STAND_BY_SHARING,
+        (false, _) => LINGER,
+    }
 }

@@ -157,9 +157,13 @@ impl Worker {
         self.others_from(self.remote.index)
     }
 
-    /// The remote parts of the other workers, beginning with one that is chosen at random.
-    pub(crate) fn others_at_random(&self) -> impl Iterator<Item = &Remote> {
-        self.others_from(self.random.next() as usize % self.shared().workers())
+    /// The remote parts of some other workers: of those among the next `count` from a random one on.
+    pub(crate) fn some_others(&self, count: usize) -> impl Iterator<Item = &Remote> + Clone {
+        let shared = self.shared();
+        let (workers, me) = (shared.workers(), self.remote.index);
+        let start = self.random.next() as usize % workers;
+        let some = (start..start + count).map(move |at| at % workers);
+        some.filter(move |worker| *worker != me).map(|worker| shared.remote(worker))
     }
 
     fn others_from(&self, start: usize) -> impl Iterator<Item = &Remote> {

@@ -74,6 +74,12 @@ impl Remote {
         !self.private.is_empty() || !self.forks.is_empty()
     }
 
+    /// About how many tasks others could steal from the worker, up to `most`. A fork counts as much
+    /// as that: it has more below it.
+    pub(crate) fn stealable(&self, most: usize) -> usize {
+        if self.forks.is_empty() { self.thief.len() + self.private.len() } else { most }
+    }
+
     /// Asks the worker to hand work over, or to wake a sleeper, as soon as it has any.
     pub(crate) fn request(&self) {
         self.private.request();

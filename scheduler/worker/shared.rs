@@ -92,7 +92,7 @@ impl Shared {
         let mut shared = Shared {
             root: Root::new(config.workers),
             injector: Injector::new(),
-            idle: Idle::default(),
+            idle: Idle::new(config.workers),
             timekeeper: Timekeeper::new(config.workers),
             stacks: StackMemory::new(config.max_stacks),
             blocking: BlockingPool::new(blocking),
