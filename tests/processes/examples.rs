@@ -274,6 +274,8 @@ fn server_refuses_requests_that_have_not_begun() {
         // In one piece, so all requests are there when the first one is answered.
         client.ask("steps 97\nhang\nsteps 27\nwhat?\nnap 1");
         assert_eq!(client.hear(), "= 118");
+        // The hanging request has begun when one of another connection is served.
+        Client::new(address).expect("nap 300", "= rested");
         signal(&server, libc::SIGINT);
         let answer = client.hear();
         assert!(answer.contains("its time to finish is over"), "{answer}");
