@@ -391,9 +391,10 @@ impl Worker {
         }
     }
 
-    /// As [`serve_requests`](Worker::serve_requests), after a push. A worker that pushes faster than
-    /// it can hand over one by one collects a few tasks meanwhile: each time costs it some cache
-    /// lines, that it would otherwise lose for each task.
+    /// As [`serve_requests`](Worker::serve_requests), after a push. To hand tasks over costs some
+    /// cache lines, however many they are. So a worker that pushes fast collects a few of them. It
+    /// may do so only while a worker searches: that one looks for them when it stops, as for a
+    /// lone task, and takes them by force if no push follows.
     #[cold]
     #[inline(never)]
     pub(crate) fn serve_requests_at_push(&self) {

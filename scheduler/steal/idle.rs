@@ -38,8 +38,9 @@
 //! but not that somebody does who will not look any more.
 //!
 //! **Recruits.** A searcher that has found more than it needs wakes up to two sleepers while it is
-//! still counted, if each worker has a processor. Each of them does the same. So the number of
-//! workers that have something to do doubles from step to step. No promise depends on this.
+//! still counted, if there are many workers and each has a processor. Each of them does the same,
+//! so the number of workers that have something to do doubles from step to step. No promise
+//! depends on this.
 //!
 //! **A sleeper relies on a searcher.** While a worker searches, a worker that lies down makes no
 //! requests and leaves them to the searcher. So a searcher that stops and finds a sleeper makes the
@@ -69,9 +70,9 @@
 //!
 //! Each state of rest has a set with a bit for each worker. A worker enters its set when it lies
 //! down, and leaves it when it gets up. Who takes another worker out has chosen it to search, and
-//! has counted it. So a worker that gets up, for whatever reason, and is not in its set any more, is
-//! a searcher. A worker that is woken for its inbox stays in its set until it is up. If it is chosen
-//! meanwhile, it searches first, finds its own task, and leaves the count.
+//! has counted it. So a worker that gets up, for whatever reason, and is not in its set any more,
+//! is a searcher. A worker that is woken for its inbox stays in its set until it is up. If it is
+//! chosen meanwhile, it searches first, finds its own task, and leaves the count.
 
 use crate::scheduler::worker_set::WorkerSet;
 use crate::shim::asymmetric::heavy;

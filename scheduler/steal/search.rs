@@ -307,12 +307,15 @@ impl Searcher {
         }
     }
 
-    /// Wakes sleepers if there is more work where the loot came from. Each of them does the same, so
-    /// the number of workers that have something to do doubles from step to step. `next` is as for
+    /// Wakes sleepers if there is more work where the loot came from. Each of them does the same,
+    /// so the number of workers that have something to do doubles from step to step. `next` is as for
     /// `leave_searchers_for`.
     fn recruit(worker: &Worker, next: usize) {
         let shared = worker.shared();
-        if !shared.has_processors || !shared.idle.anyone_asleep() {
+        // Few workers are awake soon if each wakes the next, and the tasks of a pipeline, of which
+        // each has its share, are better left to those who are invited.
+        let helps = shared.workers() > FEW && shared.has_processors;
+        if !helps || !shared.idle.anyone_asleep() {
             return;
         }
         let mine = worker.queues.deque.len().saturating_sub(next);

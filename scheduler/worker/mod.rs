@@ -157,7 +157,7 @@ impl Worker {
         self.others_from(self.remote.index)
     }
 
-    /// The remote parts of some other workers: of those among the next `count` from a random one on.
+    /// The remote parts of the other workers among `count` neighbours, which are chosen at random.
     pub(crate) fn some_others(&self, count: usize) -> impl Iterator<Item = &Remote> + Clone {
         let shared = self.shared();
         let (workers, me) = (shared.workers(), self.remote.index);
