@@ -11,6 +11,7 @@ use crate::scheduler::queue::item::{Item, Runnable};
 use crate::scheduler::queue::private_deque::{PUBLIC, Portion};
 use crate::scheduler::queue::public::{BATCH, steal_until};
 use crate::scheduler::stacks::exhaustion;
+use crate::scheduler::steal::idle::FEW;
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::fairness::Turn;
 use crate::scheduler::worker::release::{claim, claimed};
@@ -392,17 +393,19 @@ impl Worker {
     }
 
     /// As [`serve_requests`](Worker::serve_requests), after a push. To hand tasks over costs some
-    /// cache lines, however many they are. So a worker that pushes fast collects a few of them. It
-    /// may do so only while a worker searches: that one looks for them when it stops, as for a
-    /// lone task, and takes them by force if no push follows.
+    /// cache lines, however many they are. So among many workers one that pushes fast collects a
+    /// few of them. It may do so only while a worker searches: that one looks for them when it
+    /// stops, as for a lone task, and takes them by force if no push follows.
     #[cold]
     #[inline(never)]
     pub(crate) fn serve_requests_at_push(&self) {
-        const COLLECTS: Duration = Duration::from_nanos(3_000);
-        let collects = self.remote.private.has_room()
+        const COLLECTS: Duration = Duration::from_micros(1);
+        let shared = self.shared();
+        let collects = shared.workers() > FEW
+            && self.remote.private.has_room()
             && self.remote.forks.is_clear()
             && now() - self.balance.handed_over_at.get() < COLLECTS
-            && self.shared().idle.anyone_searching();
+            && shared.idle.anyone_searching();
         if !collects {
             self.serve_requests();
         }

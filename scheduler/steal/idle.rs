@@ -8,7 +8,7 @@
 //! enough of them searching waits for 5 to 40 us before it sleeps, since a task of its own is often
 //! just being woken. Of few workers it *lingers*, and polls the count of searchers. Of many it
 //! *stands by*: it counts as asleep, but keeps its processor, and so is up 0.1 us after it is woken
-//! instead of 8.
+//! instead of 8. Where the workers share the processors, all of them linger.
 //!
 //! # No wake-up is lost
 //!
@@ -33,9 +33,10 @@
 //! look: its update of the count hands on what it has pushed, down to the last one. A waker counts
 //! the woken worker as searching, on its behalf, so that a second producer does not wake another
 //! one. Who only asks whether any worker searches reads a flag, which changes less often than the
-//! count. It is set after the first searcher has entered and cleared after the last one has left,
-//! before that one's fence. So it may say for a moment that nobody searches, which costs a wake-up,
-//! but not that somebody does who will not look any more.
+//! count. A searcher that enters sets it, if it is not set, and the last one clears it when it has
+//! left, before its fence. So the flag may say for a while that nobody searches, which costs
+//! wake-ups, but not that somebody does who will not look any more: who has set it leaves the count
+//! afterwards, and so before the last one.
 //!
 //! **Recruits.** A searcher that has found more than it needs wakes up to two sleepers while it is
 //! still counted, if there are many workers and each has a processor. Each of them does the same,
@@ -81,6 +82,9 @@ use crate::shim::{Bug, assert_reachable, has, spin_until, thread};
 use crossbeam_utils::CachePadded;
 use std::sync::OnceLock;
 use std::time::Duration;
+
+/// Up to this number of workers, all may look at all others, and at what all of them change.
+pub(crate) const FEW: usize = 8;
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
@@ -216,7 +220,9 @@ impl Idle {
 
     fn count_searcher(&self) {
         // MUTANT(idle.count.enter): split
-        if self.searching.fetch_add(1, Ordering::Relaxed) == 0 {
+        let first = self.searching.fetch_add(1, Ordering::Relaxed) == 0;
+        // The last searcher of before may be about to clear it, or may have done so since.
+        if first || !self.anyone_searching() {
             self.anyone_searches.store(true, Ordering::Relaxed);
         }
     }

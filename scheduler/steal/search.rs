@@ -10,7 +10,7 @@
 
 use crate::scheduler::queue::public::BATCH;
 use crate::scheduler::stacks::exhaustion;
-use crate::scheduler::steal::idle::{Rest, Roused};
+use crate::scheduler::steal::idle::{FEW, Rest, Roused};
 use crate::scheduler::steal::loot::Loot;
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::remote::Remote;
@@ -30,6 +30,10 @@ const LONGEST_PATIENCE: Duration = Duration::from_micros(50);
 /// at all.
 const POLITE: Duration = Duration::from_micros(2);
 const SEARCH: Duration = Duration::from_micros(20);
+/// The end of a search that waits for an answer. A forced steal comes before it: otherwise a worker
+/// that computes would keep its tasks.
+const LONGEST_WAIT: Duration = Duration::from_micros(80);
+const _: () = assert!(LONGEST_PATIENCE.as_micros() < LONGEST_WAIT.as_micros());
 /// The upper bound for a worker whose last loot lasted half as long: most likely there is more of
 /// that kind soon.
 const LONGEST_SEARCH: Duration = Duration::from_micros(40);
@@ -47,8 +51,6 @@ const AWAITED: u8 = 16;
 /// Forced steals that may come back empty before the search is given up: tasks that come and go
 /// within `PATIENCE` are too short to steal.
 const VAIN: u32 = 2;
-/// Up to this number of workers, each may look at every other one at each turn.
-const FEW: usize = 8;
 /// The most workers that a searcher wakes when it has found more than it needs.
 const RECRUITS: usize = 2;
 const FIRST_NAP: Duration = Duration::from_micros(50);
@@ -201,7 +203,8 @@ impl Searcher {
         self.awaited = 0;
         let shared = worker.shared();
         if !self.counted && !shared.idle.start_searching(shared.workers()) {
-            let called = if shared.workers() <= FEW { linger(worker) } else { stand_by(worker) };
+            let polls = shared.workers() <= FEW || !shared.has_processors;
+            let called = if polls { linger(worker) } else { stand_by(worker) };
             if !called {
                 return worker.has_ready() || worker.has_fresh();
             }
@@ -209,8 +212,7 @@ impl Searcher {
         self.counted = true;
         let start = now();
         let probes = probes(shared.workers());
-        // The barrier of a forced steal interrupts all other workers.
-        let patience = self.patience() * (shared.workers() as u32 / 8).max(1);
+        let patience = self.patience(shared.workers());
         let mut asked: Option<Asked> = None;
         let mut vain = 0;
         let mut asked_all = false;
@@ -252,7 +254,7 @@ impl Searcher {
                     }
                 }
             }
-            if shared.is_stopping() || time - start >= SEARCH * 4 {
+            if shared.is_stopping() || time - start >= LONGEST_WAIT {
                 break false;
             }
             if time - start >= POLITE { thread::yield_now() } else { spin_loop() }
@@ -369,8 +371,11 @@ impl Searcher {
         Some(Asked { victim: victim.index, since, spawned: victim.counters.spawned.get() })
     }
 
-    fn patience(&self) -> Duration {
-        self.force.clamp(PATIENCE, LONGEST_PATIENCE)
+    /// How long to wait for an answer. The more workers the barrier of a forced steal interrupts,
+    /// the longer.
+    fn patience(&self, workers: usize) -> Duration {
+        let interrupted = (workers / FEW).max(1) as u32;
+        (self.force.clamp(PATIENCE, LONGEST_PATIENCE) * interrupted).min(LONGEST_PATIENCE)
     }
 
     /// How long to look out for work: `time`, or twice as long as the last loot has lasted if that

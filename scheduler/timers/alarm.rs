@@ -158,9 +158,10 @@ impl Shared {
             Some(worker) => worker.remote.index,
             None => self.next_wheel.fetch_add(1, Ordering::Relaxed) % self.workers(),
         };
-        if self.remote(index).timers.admit(timer, waker)? {
+        let first = self.remote(index).timers.admit(timer, waker)?;
+        self.timekeeper.note_timers_of(index);
+        if first {
             let due = Tick(timer.entry.at());
-            self.timekeeper.note_timers_of(index);
             match here {
                 Some(_) => self.timekeeper.ensure(&self.idle, self, due),
                 None => {

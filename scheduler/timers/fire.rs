@@ -51,9 +51,10 @@ impl Timers {
 impl Worker {
     /// Sets a timer on this worker.
     pub(crate) fn set_timer(&self, timer: Pin<&Timer>) {
-        if self.remote.timers.set(timer) {
-            let shared = self.shared();
-            shared.timekeeper.note_timers_of(self.remote.index);
+        let shared = self.shared();
+        let first = self.remote.timers.set(timer);
+        shared.timekeeper.note_timers_of(self.remote.index);
+        if first {
             shared.timekeeper.ensure(&shared.idle, shared, Tick(timer.entry.at()));
         }
     }

@@ -59,8 +59,8 @@
 //!    workers that are awake, and wakes another worker if it must.
 //!
 //! To read the `next` of all workers would cost as many cache lines. A set says which workers may
-//! have timers (`Timekeeper::note_timers_of`). A worker enters it when `next` is lowered from
-//! never, before the fence of 1. It leaves it when it lies down, under the lock of its wheel, if no
+//! have timers (`Timekeeper::note_timers_of`). A worker enters it when it has a new timer,
+//! before the fence of 1. It leaves it when it lies down, under the lock of its wheel, if no
 //! timer is set. So a worker outside of the set has no timer that a reader would have to see.
 //!
 //! Of 1 and 2, one sees the other, and so it is with 1 and 3. As long as a worker searches, no

@@ -30,8 +30,8 @@ impl Timekeeper {
         Timekeeper { duty: AtomicU64::new(NOBODY), timed: WorkerSet::new(workers) }
     }
 
-    /// Notes that `worker` may have timers. Called after the first of them was made known, and
-    /// before the fence of [`ensure`](Timekeeper::ensure).
+    /// Notes that `worker` has timers. Called after each was made known, as the thread that has set
+    /// the first one may be slow, and before the fence of [`ensure`](Timekeeper::ensure).
     pub(super) fn note_timers_of(&self, worker: usize) {
         self.timed.insert(worker);
     }
