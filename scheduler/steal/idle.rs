@@ -32,11 +32,11 @@
 //! more. If work is left, it wakes the next worker. A searcher that leaves others behind need not
 //! look: its update of the count hands on what it has pushed, down to the last one. A waker counts
 //! the woken worker as searching, on its behalf, so that a second producer does not wake another
-//! one. Who only asks whether any worker searches reads a flag, which changes less often than the
-//! count. A searcher that enters sets it, if it is not set, and the last one clears it when it has
-//! left, before its fence. So the flag may say for a while that nobody searches, which costs
-//! wake-ups, but not that somebody does who will not look any more: who has set it leaves the count
-//! afterwards, and so before the last one.
+//! one. A producer that asks whether any worker searches reads a flag, which changes less often
+//! than the count. A searcher that enters sets the flag, if it is not set. The last searcher clears
+//! it when it has left the count, before its fence. So the flag may be clear for a while although a
+//! worker searches, which costs wake-ups. It is never set when all searchers have looked for the
+//! last time: the searcher that has set it leaves the count later, and thus before the last one.
 //!
 //! **Recruits.** A searcher that has found more than it needs wakes up to two sleepers while it is
 //! still counted, if there are many workers and each has a processor. Each of them does the same,
@@ -70,7 +70,7 @@
 //! # The sets
 //!
 //! Each state of rest has a set with a bit for each worker. A worker enters its set when it lies
-//! down, and leaves it when it gets up. Who takes another worker out has chosen it to search, and
+//! down, and leaves it when it gets up. A waker that takes a worker out has chosen it to search, and
 //! has counted it. So a worker that gets up, for whatever reason, and is not in its set any more,
 //! is a searcher. A worker that is woken for its inbox stays in its set until it is up. If it is
 //! chosen meanwhile, it searches first, finds its own task, and leaves the count.
