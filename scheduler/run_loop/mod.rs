@@ -5,12 +5,14 @@
 //! is set aside, and the worker goes on with a ready fiber or with a new loop on another stack. A
 //! loop that finds a ready fiber leaves for it, and becomes the spare fiber or gives up its stack.
 //! A worker that has nothing else to run goes to its main fiber, the thread's own stack.
-//! `pick` decides what comes next, and `call` calls tasks.
+//!
+//! `pick` decides what comes next, `call` calls tasks, and `share` hands work over to others.
 
 pub(crate) mod call;
 pub(crate) mod check_in;
 pub(crate) mod check_ins;
 pub(crate) mod pick;
+pub(crate) mod share;
 
 use crate::retire::nesting::{Saved, is_inside, restore_nesting, suspend_nesting};
 use crate::retire::stack::StackClass;

@@ -2,7 +2,7 @@
 //!
 //! A thief that has run all of its loot looks once more into the public deque that the loot came
 //! from, before it gives up its fiber. There is often more: the owner hands the next share over
-//! when it finds that the last one is gone (run_loop/pick.rs). The alternative costs two thirds of
+//! when it finds that the last one is gone (run_loop/share.rs). The alternative costs two thirds of
 //! the time between two stolen tasks: become a searcher, find the same deque, leave the searchers,
 //! and switch to a new fiber.
 //!
