@@ -92,4 +92,31 @@ mod tests {
         assert!(set.remove(63) && !set.remove(63) && !set.remove(1));
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 64, 129]);
     }
+
+    #[test]
+    fn take_empties_a_set_worker_by_worker() {
+        let set = WorkerSet::new(130);
+        assert_eq!(set.take(), None);
+        for worker in [129, 0, 64] {
+            set.insert(worker);
+        }
+        let mut taken: Vec<_> = std::iter::from_fn(|| set.take()).collect();
+        taken.sort_unstable();
+        assert_eq!(taken, [0, 64, 129]);
+        assert!(set.is_empty());
+    }
+
+    #[test]
+    fn a_worker_in_several_sets_counts_once() {
+        let (one, other) = (WorkerSet::new(130), WorkerSet::new(130));
+        assert_eq!(WorkerSet::count([&one, &other]), 0);
+        for worker in [0, 63, 129] {
+            one.insert(worker);
+        }
+        for worker in [63, 64, 129] {
+            other.insert(worker);
+        }
+        assert_eq!(WorkerSet::count([&one, &other]), 4);
+        assert_eq!((one.len(), other.len()), (3, 3));
+    }
 }
