@@ -15,6 +15,7 @@
 mod arguments;
 mod cases;
 mod check;
+mod heap;
 mod measure;
 mod plan;
 mod plot;

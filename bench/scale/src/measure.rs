@@ -2,6 +2,7 @@
 
 use crate::arguments::{Arguments, processors};
 use crate::cases::Size;
+use crate::heap;
 use crate::run::{Figures, Run, Spec};
 use crate::world::{MODELLED, World};
 use std::process::{Command, ExitCode};
@@ -104,7 +105,9 @@ pub fn alone(arguments: &Arguments) -> ExitCode {
         seed: arguments.seed,
         most_steps: arguments.most_steps,
     };
-    move_heap(arguments.seed);
+    if MODELLED {
+        heap::begin(arguments.seed);
+    }
     match world.measure(|clock| case.run(&size, clock)) {
         Ok(outcome) => {
             let figures = Figures::new(case, &outcome);
@@ -119,14 +122,4 @@ pub fn alone(arguments: &Arguments) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Moves what is allocated from now on by a part of a cache line. Which variables share a line
-/// decides as much as the library's random choices, and changes with the size of anything that was
-/// allocated before.
-fn move_heap(seed: u64) {
-    /// The alignment of an allocation.
-    const STEP: u64 = 16;
-    let part = STEP * (seed % 4);
-    std::mem::forget(Vec::<u8>::with_capacity((1_024 + part) as usize));
 }
