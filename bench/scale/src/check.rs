@@ -88,10 +88,17 @@ pub fn check(file: &Path, arguments: &Arguments) -> Result<ExitCode, String> {
     verdict.fell.iter().for_each(|line| println!("FELL: {line}"));
     let (all, fell, rose) = (verdict.all, verdict.fell.len(), verdict.rose.len());
     println!("{all} figures: {fell} fell by more than a tenth, {rose} rose by more than a tenth");
-    if rose > 0 && fell == 0 {
-        println!("(renew {}, so that the next fall is noticed)", file.display());
+    if fell > 0 {
+        println!("if the change is worth it, this renews the table: {}", renewal(file));
+    } else if rose > 0 {
+        println!("so that the next fall is noticed, renew the table: {}", renewal(file));
     }
     Ok(ExitCode::from(u8::from(fell > 0)))
+}
+
+/// The command that stores a table of the present state.
+fn renewal(file: &Path) -> String {
+    format!("cargo run --release --package cygnet-scale -- --store {}", file.display())
 }
 
 fn read(file: &Path) -> Result<Runs, String> {

@@ -95,6 +95,36 @@ fn machines_without_cores_and_beyond_the_limit_are_refused() {
     assert!(stderr(&output).contains("steps has 128 cores at most"), "{}", stderr(&output));
 }
 
+#[test]
+fn machines_without_sockets_or_workers_are_refused() {
+    for option in ["--sockets", "--workers", "--items", "--seeds"] {
+        let output = scale(&["join", "--cores", "2", option, "0"]);
+        assert_ends(&output, 2);
+        assert!(stderr(&output).contains(&format!("'{option} <")), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_misspelt_case_is_refused_with_a_suggestion() {
+    let output = scale(&["scope-flod", "--cores", "2"]);
+    assert_ends(&output, 2);
+    assert!(
+        stderr(&output).contains("a similar value exists: 'scope-flood'"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn a_check_measures_the_machines_of_the_table() {
+    for option in ["--cores", "--sockets", "--seeds"] {
+        let output = scale(&["--check", "table.json", option, "2"]);
+        assert_ends(&output, 2);
+        assert!(stderr(&output).contains("cannot be used with"), "{}", stderr(&output));
+    }
+}
+
 /// The tree has 10^12 leaves.
 #[test]
 fn a_workload_that_never_ends_is_a_failure_with_a_report() {
@@ -219,6 +249,7 @@ fn a_fall_fails_the_check_and_is_named() {
     assert_ends(&output, 1);
     let text = stdout(&output);
     assert!(text.contains("FELL: for with 1000 ns of work, 16 cores: "), "{text}");
+    assert!(text.contains("renews the table: cargo run --release"), "{text}");
 }
 
 #[test]
@@ -227,7 +258,7 @@ fn a_rise_is_mentioned() {
     assert_ends(&output, 0);
     let text = stdout(&output);
     assert!(text.contains("rose: for with 1000 ns of work, 16 cores: "), "{text}");
-    assert!(text.contains("(renew "), "{text}");
+    assert!(text.contains("renew the table: cargo run --release"), "{text}");
 }
 
 #[test]
