@@ -121,14 +121,14 @@ impl StackMemory {
     /// Takes a stack, and up to `extra` more of the same class for later. One system call installs
     /// all their guards. Takes no extra stacks where that would save nothing, or where stacks are
     /// scarce: if the first slot has its guard already, without guard markers, with a limit on
-    /// stacks, for classes above the default, and in a simulation.
+    /// stacks, and for classes above the default.
     pub(crate) fn take_several(
         &self,
         class: StackClass,
         extra: usize,
     ) -> Result<(Stack, Vec<Stack>), StackExhausted> {
         let scarce = self.max_stacks != usize::MAX || self.guard != GuardKind::Marker;
-        if extra == 0 || scarce || class > StackClass::DEFAULT || is_simulated() {
+        if extra == 0 || scarce || class > StackClass::DEFAULT {
             return Ok((self.take(class)?, Vec::new()));
         }
         let mut bare = Vec::with_capacity(1 + extra);
@@ -136,7 +136,8 @@ impl StackMemory {
         {
             let mut ledger = self.ledger.lock();
             let (first, has_guard) = ledger.take(self, self.max_stacks, class)?;
-            if has_guard {
+            // In a simulation, which stacks have guards depends on the runtimes before.
+            if has_guard && !is_simulated() {
                 // Most likely its neighbours have guards too, so there is nothing to save.
                 return Ok((first, guarded));
             }

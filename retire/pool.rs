@@ -25,6 +25,8 @@ pub(crate) struct StackPool {
     warm: [Warm; StackClass::COUNT],
     /// Stacks of the default class that stay warm over a trim.
     bound: usize,
+    /// The least number of fresh stacks that a fetch asks for beyond the requested one.
+    reserve: usize,
     /// The number of calls of `take`, modulo 2^64.
     takes: u64,
 }
@@ -45,7 +47,13 @@ impl StackPool {
     /// Over a [`trim`](StackPool::trim) it keeps `bound` stacks of the default class and of each
     /// smaller one. Of each larger class it keeps as many as fit into the same address space.
     pub(crate) fn new(bound: usize) -> StackPool {
-        StackPool { warm: array::from_fn(|_| Warm::default()), bound, takes: 0 }
+        StackPool { warm: array::from_fn(|_| Warm::default()), bound, reserve: 0, takes: 0 }
+    }
+
+    /// Makes each fetch a large one. For one of many pools, which would otherwise wait for each
+    /// other at the memory's lock when all of them begin to be used.
+    pub(crate) fn for_a_crowd(self) -> StackPool {
+        StackPool { reserve: FETCH, ..self }
     }
 
     /// Takes the stack put last, or else a fresh one.
@@ -73,7 +81,8 @@ impl StackPool {
         let warm = &mut self.warm[class.index()];
         // As many extra stacks as the pool has, up to `FETCH`, so that a few tasks cause few
         // fetches.
-        let (stack, extra) = memory.take_several(class, warm.fetched.min(FETCH))?;
+        let wanted = warm.fetched.clamp(self.reserve, FETCH);
+        let (stack, extra) = memory.take_several(class, wanted)?;
         warm.fetched += 1 + extra.len();
         // The vector is empty here, so its capacity becomes `fetched`.
         warm.stacks.reserve(warm.fetched);
@@ -257,8 +266,7 @@ mod tests {
 
     #[test]
     fn fresh_stacks_are_fetched_several_at_a_time_unless_limited() {
-        let fetched = |memory: StackMemory, count: usize| {
-            let mut pool = StackPool::new(8);
+        let fetched_by = |mut pool: StackPool, memory: StackMemory, count: usize| {
             fill(&mut pool, &memory, count);
             let fetched = memory.counters().live;
             assert_eq!(fetched, pool.warm());
@@ -266,7 +274,12 @@ mod tests {
             assert_eq!(memory.counters().live, 0);
             fetched
         };
+        let fetched = |memory, count| fetched_by(StackPool::new(8), memory, count);
         assert_eq!(fetched(StackMemory::new(None), 1), 1);
+        // The first stack may have its guard from a runtime before, and then comes alone.
+        let one_of_many = StackPool::new(8).for_a_crowd();
+        assert!(fetched_by(one_of_many, StackMemory::new(None), 2) > FETCH);
+        assert!(fetched(StackMemory::new(None), 2) <= 3);
         for count in [2, 10, 100, 2_000] {
             let several = fetched(StackMemory::new(None), count);
             assert!((count..=count + FETCH).contains(&several), "{several} for {count}");

@@ -67,6 +67,10 @@ impl Worker {
             && shared.idle.anyone_searching();
         if !collects {
             self.serve_requests();
+            // Each searcher asks once, and few of many find out that the worker goes on pushing.
+            if shared.workers() > FEW && shared.idle.anyone_searching() {
+                self.remote.private.request();
+            }
         }
     }
 

@@ -479,7 +479,7 @@ impl Idle {
 
 /// The most workers that begin to search at a time.
 fn most_searchers(workers: usize) -> usize {
-    workers.div_ceil(2).min(1 + workers.ilog2() as usize)
+    workers.div_ceil(2).min(1 + workers.ilog2() as usize * 3 / 2)
 }
 
 /// Rouses a worker that was taken out of a set, and is counted as searching already.

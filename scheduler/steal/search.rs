@@ -20,6 +20,7 @@ use crate::shim::thread;
 use crate::shim::time::{Duration, Instant, now};
 use crate::shim::{Fault, fault, point, searches, spin_loop};
 use crossbeam_deque::Steal;
+use std::mem;
 
 /// How long a searcher waits for an answer before it takes by force: as long as taking by force
 /// takes on average, between these bounds. That is 3 us on a physical machine, and more than 20 us
@@ -108,7 +109,7 @@ impl Usage {
 
 /// The number of workers that a searcher looks at in one turn.
 fn probes(workers: usize) -> usize {
-    if workers <= FEW { workers } else { 2 * workers.ilog2() as usize }
+    if workers <= FEW { workers } else { workers.ilog2() as usize }
 }
 
 impl Searcher {
@@ -215,7 +216,7 @@ impl Searcher {
         let patience = self.patience(shared.workers());
         let mut asked: Option<Asked> = None;
         let mut vain = 0;
-        let mut asked_all = false;
+        let mut has_requested = false;
         let found = loop {
             if worker.has_ready() || worker.has_fresh() {
                 self.awaited = u8::from(worker.has_ready());
@@ -238,14 +239,14 @@ impl Searcher {
                         break false;
                     }
                 }
+                Some(Asked { victim, .. }) if !shared.remote(victim).has_private() => asked = None,
                 Some(_) => {}
                 None => {
-                    asked = self.ask(probed, time);
-                    if asked.is_none() && !asked_all {
+                    asked = self.ask(probed.clone(), time);
+                    if asked.is_none() && !mem::replace(&mut has_requested, true) {
                         // A loop that could share its remaining iterations looks for requests. A
                         // task that forks now and then notices one when it forks.
-                        worker.others().for_each(Remote::request);
-                        asked_all = true;
+                        probed.for_each(Remote::request);
                     }
                     let alone = shared.idle.away() + 1 >= shared.workers();
                     let limit = if alone { SEARCH_ALONE } else { self.patient(worker, SEARCH) };
@@ -281,7 +282,7 @@ impl Searcher {
     /// As `leave_searchers`. `next` is the number of tasks in the injector or in the worker's own
     /// deque that this worker takes next: `Worker::run_until_idle` makes sure that it does.
     fn leave_searchers_for(&mut self, worker: &Worker, next: usize) {
-        if !std::mem::replace(&mut self.counted, false) {
+        if !mem::replace(&mut self.counted, false) {
             return;
         }
         let shared = worker.shared();
@@ -471,11 +472,14 @@ impl Searcher {
         }
         self.famine = Duration::ZERO;
         self.lasted = Duration::ZERO;
-        let spawned: u64 = worker.others().map(|r| r.counters.spawned.get()).sum();
         // After a nap in which no worker has spawned anything comes sleep, unless a worker still
         // has private work.
-        let busy = || spawned != self.spawned || worker.others().any(Remote::has_private);
-        let rest = if !self.nap.is_zero() && busy() {
+        let mut is_busy = || {
+            let spawned = worker.others().map(|r| r.counters.spawned.get()).sum();
+            let spawned_before = mem::replace(&mut self.spawned, spawned);
+            spawned != spawned_before || worker.others().any(Remote::has_private)
+        };
+        let rest = if !self.nap.is_zero() && is_busy() {
             // While others spawn, nap may follow nap for ever.
             if self.tidied.is_none_or(|(last, _)| now() - last >= KEEP) {
                 self.tidy(worker);
@@ -487,7 +491,6 @@ impl Searcher {
         };
         let naps = matches!(rest, Rest::Nap(_));
         let planned = worker.plan_rest(rest);
-        self.spawned = spawned;
         worker.counters().sleeps.add(1);
         let roused = shared.idle.rest(shared, worker.remote.index, planned, || {
             if worker.has_ready()

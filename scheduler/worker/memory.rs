@@ -3,6 +3,7 @@
 use crate::retire::pool::StackPool;
 use crate::retire::record_pool::RecordPool;
 use crate::retire::stack::StackClass;
+use crate::scheduler::steal::idle::FEW;
 use crate::shim::time::Instant;
 use std::cell::{Cell, RefCell};
 
@@ -32,9 +33,10 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(class: StackClass) -> Memory {
+    pub(crate) fn new(class: StackClass, workers: usize) -> Memory {
+        let stacks = StackPool::new(WARM_STACKS);
         Memory {
-            stacks: RefCell::new(StackPool::new(WARM_STACKS)),
+            stacks: RefCell::new(if workers > FEW { stacks.for_a_crowd() } else { stacks }),
             class,
             records: RecordPool::default(),
             exhausted: Cell::new(false),

@@ -18,7 +18,6 @@ pub(crate) mod thread;
 
 use crate::asm;
 use crate::retire::queue::{Custodian, RetireQueue};
-use crate::retire::stack::StackClass;
 use crate::scheduler::balance::census::Census;
 use crate::scheduler::balance::state::Balance;
 use crate::scheduler::life::live_node::LiveNode;
@@ -37,7 +36,7 @@ use crate::scheduler::worker::ids::{Ids, Random};
 use crate::scheduler::worker::memory::Memory;
 use crate::scheduler::worker::queues::Queues;
 use crate::scheduler::worker::remote::{Counters, Remote};
-use crate::scheduler::worker::shared::Shared;
+use crate::scheduler::worker::shared::{Config, Shared};
 use crate::shim::Numbers;
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::task::reference::{Ready, TaskRef};
@@ -81,7 +80,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(index: usize, class: StackClass) -> Worker {
+    pub(crate) fn new(index: usize, config: &Config) -> Worker {
         static NUMBERS: Numbers = Numbers::from(1);
         let queues = Queues::new();
         Worker {
@@ -107,7 +106,7 @@ impl Worker {
             fibers: Fibers::new(),
             queues,
             fairness: Fairness::new(),
-            memory: Memory::new(class),
+            memory: Memory::new(config.stack_class, config.workers),
             ids: Ids::default(),
             random: Random::new(),
             balance: Balance::new(),

@@ -111,9 +111,8 @@ impl Shared {
             has_processors: config.workers <= processors_at_first(),
             config,
         };
-        let class = shared.config.stack_class;
-        shared.seats =
-            (0..shared.config.workers).map(|i| Seat(Box::new(Worker::new(i, class)))).collect();
+        let worker = |index| Seat(Box::new(Worker::new(index, &shared.config)));
+        shared.seats = (0..shared.config.workers).map(worker).collect();
         shared.remotes().for_each(|remote| remote.forks.anchor());
         let shared = Arc::new(shared);
         // External tasks keep the address, of which `external::queue` makes a counted reference.
