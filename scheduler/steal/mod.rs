@@ -3,6 +3,8 @@
 //! | | |
 //! | --- | --- |
 //! | `search` | searches the queues of the other workers, and requests private work |
+//! | `stand_by` | how a worker waits that may not search |
+//! | `tidy` | memory that a worker gives back on its way to rest |
 //! | `loot` | the last loot of a thief, and its victim |
 //! | `back` | a thief goes back to its victim without a search |
 //! | `idle` | sleep and wake-ups |
@@ -11,3 +13,5 @@ mod back;
 pub(crate) mod idle;
 pub(crate) mod loot;
 pub(crate) mod search;
+mod stand_by;
+mod tidy;

@@ -12,6 +12,8 @@ use crate::scheduler::queue::public::BATCH;
 use crate::scheduler::stacks::exhaustion;
 use crate::scheduler::steal::idle::{FEW, Rest, Roused};
 use crate::scheduler::steal::loot::Loot;
+use crate::scheduler::steal::stand_by::{linger, stand_by};
+use crate::scheduler::steal::tidy::Tidiness;
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::remote::Remote;
 use crate::shim::atomic::Ordering;
@@ -41,12 +43,7 @@ const LONGEST_SEARCH: Duration = Duration::from_micros(40);
 /// The length of a search if all others rest, so that work can only come from outside.
 const SEARCH_ALONE: Duration = Duration::from_micros(5);
 /// How long a worker waits for a task of its own to be woken before it searches.
-const LINGER: Duration = Duration::from_micros(20);
-/// How long a worker that may not search, since enough others do, keeps its processor before it
-/// sleeps. A worker that is called meanwhile is up after 0.1 us, and one that sleeps after 8 us.
-const STAND_BY: Duration = Duration::from_micros(40);
-/// The same for a worker without tasks, where the workers share the processors.
-const STAND_BY_SHARING: Duration = Duration::from_micros(5);
+pub(super) const LINGER: Duration = Duration::from_micros(20);
 /// How many times in a row a worker waits for its own tasks without a search.
 const AWAITED: u8 = 16;
 /// Forced steals that may come back empty before the search is given up: tasks that come and go
@@ -56,8 +53,6 @@ const VAIN: u32 = 2;
 const RECRUITS: usize = 2;
 const FIRST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
-/// An idle worker keeps memory warm that has been in use within this time.
-const KEEP: Duration = Duration::from_millis(10);
 /// Bounds of a nap during stack exhaustion.
 const FIRST_FAMINE: Duration = Duration::from_micros(100);
 const LONGEST_FAMINE: Duration = Duration::from_millis(16);
@@ -86,25 +81,7 @@ pub(crate) struct Searcher {
     counted: bool,
     /// The number of searches in a row that ended because a task of this worker had been woken.
     awaited: u8,
-    /// When memory was last given back, and how much the worker had used by then.
-    tidied: Option<(Instant, Usage)>,
-}
-
-/// How often a worker has needed memory that it keeps in a pool.
-#[derive(Clone, Copy, Default)]
-struct Usage {
-    stacks: u64,
-    records: u64,
-}
-
-impl Usage {
-    fn of(worker: &Worker) -> Usage {
-        let counters = worker.counters();
-        Usage {
-            stacks: worker.memory.stacks.borrow().takes(),
-            records: counters.spawned.get() + counters.dispatched.get(),
-        }
-    }
+    tidiness: Tidiness,
 }
 
 /// The number of workers that a searcher looks at in one turn.
@@ -432,39 +409,6 @@ impl Searcher {
         self.counted |= rested == Some(Roused::ToSearch);
     }
 
-    /// Gives back memory that a sleeping worker should not keep. Memory that it has used since the
-    /// last call stays: a worker that waits for another one for a moment needs it again, and a
-    /// burst of tasks is often followed by the next. Returns when to come again for the memory that
-    /// stays, if any does.
-    fn tidy(&mut self, worker: &Worker) -> Option<Duration> {
-        worker.dismiss_spare();
-        worker.housekeeping();
-        let exceeds = || {
-            worker.memory.records.exceeds_bound()
-                || worker.remote.private.exceeds_bound()
-                || worker.memory.stacks.borrow().exceeds_bound()
-        };
-        let (time, usage) = (now(), Usage::of(worker));
-        let mut before = Usage::default();
-        if let Some((last, used)) = self.tidied {
-            if time - last < KEEP {
-                return exceeds().then(|| KEEP - (time - last));
-            }
-            before = used;
-        }
-        worker.memory.records.trim((usage.records - before.records) as usize);
-        worker.remote.private.trim();
-        let (shared, used) = (worker.shared(), usage.stacks.wrapping_sub(before.stacks) as usize);
-        while worker.memory.stacks.borrow_mut().trim(&shared.stacks, used) {
-            if worker.has_ready() || worker.has_fresh() {
-                // The next call goes on with it, even if another worker was faster.
-                return Some(KEEP);
-            }
-        }
-        self.tidied = Some((time, usage));
-        exceeds().then_some(KEEP)
-    }
-
     fn rest(&mut self, worker: &Worker) {
         let shared = worker.shared();
         if shared.pressure.load(Ordering::Relaxed) {
@@ -481,13 +425,13 @@ impl Searcher {
         };
         let rest = if !self.nap.is_zero() && is_busy() {
             // While others spawn, nap may follow nap for ever.
-            if self.tidied.is_none_or(|(last, _)| now() - last >= KEEP) {
-                self.tidy(worker);
+            if self.tidiness.is_due() {
+                self.tidiness.tidy(worker);
             }
             Rest::Nap(self.nap)
         } else {
             self.nap = Duration::ZERO;
-            self.tidy(worker).map_or(Rest::Sleep, Rest::SleepFor)
+            self.tidiness.tidy(worker).map_or(Rest::Sleep, Rest::SleepFor)
         };
         let naps = matches!(rest, Rest::Nap(_));
         let planned = worker.plan_rest(rest);
@@ -532,51 +476,4 @@ fn looted(worker: &Worker, besides: usize, victim: Option<usize>) {
     worker.counters().steals.add(1);
     let items = worker.queues.deque.len() + besides;
     worker.loot.set(Some(Loot::new(items, worker.live(), victim)));
-}
-
-/// For a worker that may not search, since enough others do: waits for work that comes by itself. A
-/// task that waits for another worker's task is often woken sooner than a thread could be put to
-/// sleep. Also waits for a searcher to leave, as one soon does if this worker has just woken its
-/// task. Returns whether the worker has entered the searchers.
-fn linger(worker: &Worker) -> bool {
-    let shared = worker.shared();
-    let mut let_in = false;
-    spin_until(time_awake(worker), || {
-        if !worker.has_ready() && !worker.has_fresh() && !shared.is_stopping() {
-            let_in = shared.idle.start_searching(shared.workers());
-            return let_in;
-        }
-        true
-    });
-    let_in
-}
-
-/// As [`linger`], where many workers that poll one count would slow down those who change it: the
-/// worker can be called as if it slept. Who has found more than it needs calls it.
-fn stand_by(worker: &Worker) -> bool {
-    let shared = worker.shared();
-    let limit = worker.time_to_next().unwrap_or(Duration::MAX);
-    let rest = Rest::StandBy(time_awake(worker).min(limit));
-    let roused = shared.idle.rest(shared, worker.remote.index, rest, || {
-        worker.has_ready()
-            || worker.has_fresh()
-            || shared.is_stopping()
-            || shared.pressure.load(Ordering::Relaxed)
-            // A searcher looks for this worker, too, when it stops. Without one, a worker must look
-            // itself.
-            || !shared.idle.anyone_searching()
-    });
-    roused == Roused::ToSearch
-        || !worker.has_ready()
-            && !worker.has_fresh()
-            && shared.idle.start_searching(shared.workers())
-}
-
-/// How long a worker that may not search keeps its processor before it sleeps.
-fn time_awake(worker: &Worker) -> Duration {
-    match (worker.shared().has_processors, worker.live()) {
-        (true, _) => STAND_BY,
-        (false, 0) => STAND_BY_SHARING,
-        (false, _) => LINGER,
-    }
 }
