@@ -64,7 +64,7 @@ impl WorkerSet {
     }
 
     /// The workers in the set. Reads each word when the iterator comes to it.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + Clone {
         self.0.iter().enumerate().flat_map(|(at, word)| {
             let mut left = word.load(Ordering::Acquire);
             std::iter::from_fn(move || {
@@ -73,6 +73,12 @@ impl WorkerSet {
                 (next < 64).then_some(at * 64 + next)
             })
         })
+    }
+
+    /// The workers in the set, each once, beginning at one that `start` decides.
+    pub(crate) fn round_from(&self, start: usize) -> impl Iterator<Item = usize> + Clone {
+        let len = self.len();
+        self.iter().cycle().skip(start % len.max(1)).take(len)
     }
 }
 
@@ -118,5 +124,14 @@ mod tests {
         }
         assert_eq!(WorkerSet::count([&one, &other]), 4);
         assert_eq!((one.len(), other.len()), (3, 3));
+    }
+
+    #[test]
+    fn a_round_comes_to_each_worker_once() {
+        let set = WorkerSet::new(130);
+        assert_eq!(set.round_from(7).count(), 0);
+        [129, 0, 64].into_iter().for_each(|worker| set.insert(worker));
+        let round = |start| set.round_from(start).collect::<Vec<_>>();
+        assert_eq!([round(0), round(4), round(8)], [[0, 64, 129], [64, 129, 0], [129, 0, 64]]);
     }
 }

@@ -119,6 +119,15 @@ pub(crate) fn processors_at_first() -> usize {
     face::simulated_processors().unwrap_or_else(|| *COUNT.get_or_init(processors))
 }
 
+/// Returns the number of the processor that runs the calling thread, if the system tells it. The
+/// thread may move at any time.
+pub(crate) fn processor() -> Option<usize> {
+    face::simulated_processor().or_else(|| {
+        // SAFETY: the call has no preconditions.
+        usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+    })
+}
+
 /// A kind of memory access, for a machine that charges for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(dead_code, reason = "a face without a machine model does not look at them")]

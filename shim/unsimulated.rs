@@ -29,6 +29,18 @@ pub(crate) const fn simulated_processors() -> Option<usize> {
     None
 }
 
+/// The number of sockets of the simulation that the caller is in.
+#[inline(always)]
+pub(crate) const fn simulated_sockets() -> Option<usize> {
+    None
+}
+
+/// The processor of the simulation that runs the caller.
+#[inline(always)]
+pub(crate) const fn simulated_processor() -> Option<usize> {
+    None
+}
+
 /// Returns `true` if spinning may be worth while.
 #[inline(always)]
 pub(crate) const fn may_spin() -> bool {

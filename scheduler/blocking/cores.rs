@@ -14,6 +14,13 @@ impl Cores {
         (status == 0).then_some(Cores(set))
     }
 
+    /// The numbers of these cores, in ascending order.
+    pub(crate) fn list(&self) -> Vec<usize> {
+        let most = libc::CPU_SETSIZE as usize;
+        // SAFETY: the numbers are below the size of the set.
+        (0..most).filter(|core| unsafe { libc::CPU_ISSET(*core, &self.0) }).collect()
+    }
+
     /// Lets the calling thread run on these cores.
     pub(super) fn allow(&self) {
         // If the system refuses, the thread stays on the cores that it has.

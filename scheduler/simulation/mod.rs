@@ -85,8 +85,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The number of processors in a run without a machine.
+/// The number of processors in a run without a machine, and of the sockets that have them.
 const PROCESSORS: usize = 4;
+const SOCKETS: usize = 2;
 /// The longest time of a chunk of a parallel loop.
 const LONG: Duration = Duration::from_secs(1);
 
@@ -412,6 +413,18 @@ impl Controller for Simulation {
 
     fn processors(&self) -> usize {
         self.config.machine.as_ref().map_or(PROCESSORS, |machine| machine.borrow().shape.cores)
+    }
+
+    fn sockets(&self) -> usize {
+        self.config.machine.as_ref().map_or(SOCKETS, |machine| machine.borrow().shape.sockets)
+    }
+
+    fn processor(&self) -> usize {
+        match &self.config.machine {
+            Some(machine) => machine.borrow_mut().processor(self.roster.running()),
+            // Any answer is true of some system.
+            None => self.randomness.next() as usize % PROCESSORS,
+        }
     }
 
     fn spins(&self) -> u32 {

@@ -5,6 +5,8 @@
 //! | `search` | searches the queues of the other workers, and requests private work |
 //! | `stand_by` | how a worker waits that may not search |
 //! | `tidy` | memory that a worker gives back on its way to rest |
+//! | `topology` | which processors are near each other |
+//! | `neighbours` | which workers are near each other |
 //! | `loot` | the last loot of a thief, and its victim |
 //! | `back` | a thief goes back to its victim without a search |
 //! | `idle` | sleep and wake-ups |
@@ -12,6 +14,8 @@
 mod back;
 pub(crate) mod idle;
 pub(crate) mod loot;
+pub(crate) mod neighbours;
 pub(crate) mod search;
 mod stand_by;
 mod tidy;
+mod topology;

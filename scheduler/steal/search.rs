@@ -1,10 +1,11 @@
 //! A worker that has nothing to do: it searches, backs off and sleeps.
 //!
 //! A searcher looks into the injector and into the public deques of the others, beginning at a
-//! random worker. If a worker has only private work, the searcher makes a request, and an owner
-//! that spawns serves it at its next push. An owner that does not answer within a few microseconds
-//! is in a long computation. The searcher then takes by force: with a membarrier, which costs both
-//! sides 3 us or more (`PATIENCE`), so the loot must be worth it.
+//! random worker. From its second turn on it first looks at some of its neighbours (neighbours.rs).
+//! If a worker has only private work, the searcher makes a request, and an owner that spawns serves
+//! it at its next push. An owner that does not answer within a few microseconds is in a long
+//! computation. The searcher then takes by force: with a membarrier, which costs both sides 3 us or
+//! more (`PATIENCE`), so the loot must be worth it.
 //!
 //! idle.rs tells which workers may search, and why none sleeps through work.
 
@@ -189,7 +190,11 @@ impl Searcher {
         }
         self.counted = true;
         let start = now();
+        shared.neighbourhoods.note(worker.remote.index, &worker.place);
         let probes = probes(shared.workers());
+        // None at the first turn: the neighbours of a worker that was called just now have been
+        // called as well, and have nothing yet.
+        let mut near_probes = 0;
         let patience = self.patience(shared.workers());
         let mut asked: Option<Asked> = None;
         let mut vain = 0;
@@ -199,10 +204,11 @@ impl Searcher {
                 self.awaited = u8::from(worker.has_ready());
                 break true;
             }
-            let probed = worker.some_others(probes);
-            if Searcher::steal_public(worker, probed.clone()) {
+            let (near, probed) = (worker.some_neighbours(near_probes), worker.some_others(probes));
+            if Searcher::steal_public(worker, near.chain(probed.clone())) {
                 break true;
             }
+            near_probes = shared.workers().ilog2() as usize;
             let time = now();
             match asked {
                 Some(Asked { victim, since, spawned }) if time - since >= patience => {

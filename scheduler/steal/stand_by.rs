@@ -7,8 +7,8 @@ use crate::shim::atomic::Ordering;
 use crate::shim::spin_until;
 use crate::shim::time::Duration;
 
-/// How long such a worker keeps its processor before it sleeps. A worker that is called meanwhile is
-/// up after 0.1 us, and one that sleeps after 8 us.
+/// How long such a worker keeps its processor before it sleeps. A worker that is called meanwhile
+/// is up after 0.1 us, and one that sleeps after 8 us.
 const STAND_BY: Duration = Duration::from_micros(40);
 /// The same for a worker without tasks, where the workers share the processors.
 const STAND_BY_SHARING: Duration = Duration::from_micros(5);

@@ -26,6 +26,7 @@ use crate::scheduler::queue::inbox::Inbox;
 use crate::scheduler::queue::private_deque::PrivateDeque;
 use crate::scheduler::steal::idle::Sleeper;
 use crate::scheduler::steal::loot::Loot;
+use crate::scheduler::steal::neighbours::Place;
 use crate::scheduler::timers::timer::Timers;
 use crate::scheduler::wait::isolations::Isolations;
 use crate::scheduler::worker::clockwork::Clockwork;
@@ -77,6 +78,7 @@ pub(crate) struct Worker {
     pub(crate) isolations: Isolations,
     /// How many more attempts to lock a mutex look at it first.
     pub(crate) wary: Cell<u8>,
+    pub(crate) place: Place,
 }
 
 impl Worker {
@@ -115,6 +117,7 @@ impl Worker {
             loot: Cell::new(None),
             isolations: Isolations::default(),
             wary: Cell::new(0),
+            place: Place::default(),
         }
     }
 
@@ -162,6 +165,16 @@ impl Worker {
         let (workers, me) = (shared.workers(), self.remote.index);
         let start = self.random.next() as usize % workers;
         let some = (start..start + count).map(move |at| at % workers);
+        some.filter(move |worker| *worker != me).map(|worker| shared.remote(worker))
+    }
+
+    /// The remote parts of other workers: of `count` neighbours in each neighbourhood of this
+    /// worker, which are chosen at random.
+    pub(crate) fn some_neighbours(&self, count: usize) -> impl Iterator<Item = &Remote> {
+        let (shared, me) = (self.shared(), self.remote.index);
+        let near = shared.neighbourhoods.near(&self.place);
+        let some = near
+            .flat_map(move |workers| workers.round_from(self.random.next() as usize).take(count));
         some.filter(move |worker| *worker != me).map(|worker| shared.remote(worker))
     }
 

@@ -10,6 +10,7 @@ use crate::scheduler::queue::item::Item;
 use crate::scheduler::queue::public::{Injector, steal_until};
 use crate::scheduler::stacks::ledger::Ledger;
 use crate::scheduler::steal::idle::{Idle, Sleeper, Sleepers};
+use crate::scheduler::steal::neighbours::Neighbourhoods;
 use crate::scheduler::timers::timekeeper::Timekeeper;
 use crate::scheduler::worker::Worker;
 use crate::scheduler::worker::release::claimed;
@@ -51,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) root: Root,
     pub(crate) injector: Injector,
     pub(crate) idle: Idle,
+    /// Which workers are near each other.
+    pub(crate) neighbourhoods: Neighbourhoods,
     pub(crate) timekeeper: Timekeeper,
     pub(crate) stacks: StackMemory,
     pub(crate) blocking: BlockingPool,
@@ -93,6 +96,7 @@ impl Shared {
             root: Root::new(config.workers),
             injector: Injector::new(),
             idle: Idle::new(config.workers),
+            neighbourhoods: Neighbourhoods::new(config.workers),
             timekeeper: Timekeeper::new(config.workers),
             stacks: StackMemory::new(config.max_stacks),
             blocking: BlockingPool::new(blocking),

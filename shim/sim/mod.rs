@@ -79,6 +79,12 @@ pub(crate) trait Controller {
     /// Returns the number of processors.
     fn processors(&self) -> usize;
 
+    /// Returns the number of sockets, among which the processors are divided in their order.
+    fn sockets(&self) -> usize;
+
+    /// Returns the processor of the running thread.
+    fn processor(&self) -> usize;
+
     /// Returns the number of turns for which a thread spins on a held lock before it sleeps.
     fn spins(&self) -> u32;
 
@@ -188,6 +194,17 @@ pub(crate) fn barrier_is_simulated() -> bool {
 /// Returns the number of processors of the simulation that the caller is in, if it is in one.
 pub(crate) fn simulated_processors() -> Option<usize> {
     controller().map(|controller| controller.processors())
+}
+
+/// Returns the number of sockets among which the processors of the simulation that the caller is in
+/// are divided, if it is in one.
+pub(crate) fn simulated_sockets() -> Option<usize> {
+    controller().map(|controller| controller.sockets())
+}
+
+/// Returns the processor of the simulation that runs the caller, if it is in one.
+pub(crate) fn simulated_processor() -> Option<usize> {
+    controller().map(|controller| controller.processor())
 }
 
 /// Returns `true` if spinning may be worth while. It is not in a simulation by seeds: each turn

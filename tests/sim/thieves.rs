@@ -33,6 +33,66 @@ fn a_task_is_not_stolen_for_ever_with_many_workers() {
     }
 }
 
+fn join_tree(depth: u32, leaf: Duration) -> u32 {
+    if depth == 0 {
+        sim::compute(leaf);
+        return 1;
+    }
+    let (a, b) = join(|| join_tree(depth - 1, leaf), || join_tree(depth - 1, leaf));
+    a + b
+}
+
+/// Each look at its processor gives a worker of such a simulation another one.
+#[test]
+fn workers_that_move_between_neighbourhoods_find_all_tasks() {
+    check(&Options::new().seeds(0..40), || {
+        let leaves = runtime(12).block_on(|| {
+            let ended = AtomicUsize::new(0);
+            scope(|s| {
+                for _ in 0..20 {
+                    s.spawn(|| {
+                        yield_now().unwrap();
+                        ended.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+            });
+            assert_eq!(ended.into_inner(), 20);
+            join_tree(5, US)
+        });
+        assert_eq!(leaves, 32);
+    });
+}
+
+#[test]
+fn two_or_three_sockets_lose_at_most_a_fifth_in_a_tree_of_joins() {
+    let took = |sockets| {
+        let seeds = (0..3).map(|seed| {
+            let machine = Machine::new(16).sockets(sockets).seed(seed);
+            let measured = on_machine(&machine, 16, || {
+                let start = sim::now();
+                assert_eq!(join_tree(12, US), 4_096);
+                sim::now() - start
+            });
+            measured.0
+        });
+        seeds.sum::<Duration>()
+    };
+    let one = took(1);
+    for sockets in [2, 3] {
+        let several = took(sockets);
+        assert!(several * 4 <= one * 5, "{several:?} instead of {one:?} with {sockets} sockets");
+    }
+}
+
+#[test]
+fn more_workers_than_cores_of_several_sockets_run_all_tasks() {
+    for (cores, sockets) in [(1, 1), (3, 3), (5, 2)] {
+        let machine = Machine::new(cores).sockets(sockets);
+        let (leaves, _) = on_machine(&machine, 12, || join_tree(8, US));
+        assert_eq!(leaves, 256);
+    }
+}
+
 /// Workers that have enough tasks stand back for a while before they start another one. They stole
 /// a task from each other meanwhile, and began to stand back anew each time: runs took up to half a
 /// million steps.

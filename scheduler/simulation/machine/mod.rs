@@ -306,6 +306,13 @@ impl Machine {
         self.leaves_core(me, Doing::Nothing);
     }
 
+    /// The core of `me`, which looks where it runs, as a look at the clock takes.
+    pub(super) fn processor(&mut self, me: usize) -> usize {
+        let thread = &mut self.threads[me];
+        thread.clock += self.shape.clock;
+        thread.core.expect("who runs has a core")
+    }
+
     /// `me` begins to look for work, or ends it.
     pub(super) fn searches(&mut self, me: usize, begins: bool) {
         let thread = &mut self.threads[me];
