@@ -68,7 +68,9 @@ impl Worker {
         if !collects {
             self.serve_requests();
             // Each searcher asks once, and few of many find out that the worker goes on pushing.
-            if shared.workers() > FEW && shared.idle.anyone_searching() {
+            let idle = &shared.idle;
+            let workers = shared.workers();
+            if workers > FEW && idle.anyone_searching() && idle.most_sleep(workers) {
                 self.remote.private.request();
             }
         }

@@ -261,6 +261,11 @@ impl Idle {
         self.standing_by.take().or_else(|| self.asleep.take())
     }
 
+    /// Whether any work would wake more than half of `workers`. A guess.
+    pub(crate) fn most_sleep(&self, workers: usize) -> bool {
+        WorkerSet::count([&self.standing_by, &self.asleep]) * 2 > workers
+    }
+
     pub(crate) fn napping(&self) -> u32 {
         self.napping.len() as u32
     }
