@@ -121,22 +121,26 @@ impl StackMemory {
     /// Takes a stack, and up to `extra` more of the same class for later. One system call installs
     /// all their guards. Takes no extra stacks where that would save nothing, or where stacks are
     /// scarce: if the first slot has its guard already, without guard markers, with a limit on
-    /// stacks, and for classes above the default.
+    /// stacks, and for classes above the default. A simulation looks at the last two alone, since
+    /// the others depend on the machine and on the runtimes before.
     pub(crate) fn take_several(
         &self,
         class: StackClass,
         extra: usize,
     ) -> Result<(Stack, Vec<Stack>), StackExhausted> {
-        let scarce = self.max_stacks != usize::MAX || self.guard != GuardKind::Marker;
+        let marks = self.guard == GuardKind::Marker;
+        let scarce = self.max_stacks != usize::MAX || !marks && !is_simulated();
         if extra == 0 || scarce || class > StackClass::DEFAULT {
             return Ok((self.take(class)?, Vec::new()));
+        }
+        if fault(Fault::Stack) {
+            return Err(StackExhausted::Memory { errno: libc::ENOMEM });
         }
         let mut bare = Vec::with_capacity(1 + extra);
         let mut guarded = Vec::new();
         {
             let mut ledger = self.ledger.lock();
             let (first, has_guard) = ledger.take(self, self.max_stacks, class)?;
-            // In a simulation, which stacks have guards depends on the runtimes before.
             if has_guard && !is_simulated() {
                 // Most likely its neighbours have guards too, so there is nothing to save.
                 return Ok((first, guarded));
@@ -151,7 +155,7 @@ impl StackMemory {
             }
         }
         let places: Vec<_> = bare.iter().map(Stack::guard_pages).collect();
-        let installed = Pages::install_markers(&places);
+        let installed = if marks { Pages::install_markers(&places) } else { 0 };
         let mut first = None;
         for (index, stack) in bare.into_iter().enumerate() {
             let done = index < installed || stack.guard_pages().install(self.guard).is_ok();

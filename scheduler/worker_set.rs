@@ -77,8 +77,8 @@ impl WorkerSet {
 
     /// The workers in the set, each once, beginning at one that `start` decides.
     pub(crate) fn round_from(&self, start: usize) -> impl Iterator<Item = usize> + Clone {
-        let len = self.len();
-        self.iter().cycle().skip(start % len.max(1)).take(len)
+        let first = start % self.len().max(1);
+        self.iter().skip(first).chain(self.iter().take(first))
     }
 }
 

@@ -67,7 +67,8 @@ impl Worker {
             && shared.idle.anyone_searching();
         if !collects {
             self.serve_requests();
-            // Each searcher asks once, and few of many find out that the worker goes on pushing.
+            // A request of its own. A searcher asks one worker, and few of many find out that this
+            // one goes on pushing. The next push takes the request back when nobody searches.
             let idle = &shared.idle;
             let workers = shared.workers();
             if workers > FEW && idle.anyone_searching() && idle.most_sleep(workers) {

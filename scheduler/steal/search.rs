@@ -222,7 +222,13 @@ impl Searcher {
                         break false;
                     }
                 }
-                Some(Asked { victim, .. }) if !shared.remote(victim).has_private() => asked = None,
+                // Where there are others to ask. Of few, one whose tasks come and go is to be left
+                // alone (`VAIN`).
+                Some(Asked { victim, .. })
+                    if shared.workers() > FEW && !shared.remote(victim).has_private() =>
+                {
+                    asked = None;
+                }
                 Some(_) => {}
                 None => {
                     asked = self.ask(probed.clone(), time);

@@ -15,6 +15,7 @@
 mod arguments;
 mod cases;
 mod check;
+#[cfg(feature = "model")]
 mod heap;
 mod measure;
 mod plan;

@@ -2,7 +2,6 @@
 
 use crate::arguments::{Arguments, processors};
 use crate::cases::Size;
-use crate::heap;
 use crate::run::{Figures, Run, Spec};
 use crate::world::{MODELLED, World};
 use std::process::{Command, ExitCode};
@@ -105,9 +104,8 @@ pub fn alone(arguments: &Arguments) -> ExitCode {
         seed: arguments.seed,
         most_steps: arguments.most_steps,
     };
-    if MODELLED {
-        heap::begin(arguments.seed);
-    }
+    #[cfg(feature = "model")]
+    crate::heap::begin(arguments.seed);
     match world.measure(|clock| case.run(&size, clock)) {
         Ok(outcome) => {
             let figures = Figures::new(case, &outcome);
