@@ -221,7 +221,6 @@ impl Stack {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::retire::guard::GuardKind;
 
     const CLASS: StackClass = StackClass::DEFAULT;
 
@@ -288,6 +287,8 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn one_of_many_pools_fetches_many_stacks_at_once() {
+        use crate::retire::guard::GuardKind;
+
         // Slabs of another class than the default have no guards from a runtime before.
         let small = StackClass::for_size(16 << 10).unwrap();
         assert!(small < CLASS);
