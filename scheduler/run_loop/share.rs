@@ -67,8 +67,8 @@ impl Worker {
             && shared.idle.anyone_searching();
         if !collects {
             self.serve_requests();
-            // A request of its own. A searcher asks one worker, and few of many find out that this
-            // one goes on pushing. The next push takes the request back when nobody searches.
+            // The owner makes a request of itself, since only a few of many searchers find out that
+            // it goes on pushing. Once no worker searches, its next push takes the request back.
             let idle = &shared.idle;
             let workers = shared.workers();
             if workers > FEW && idle.anyone_searching() && idle.most_sleep(workers) {

@@ -222,8 +222,8 @@ impl Searcher {
                         break false;
                     }
                 }
-                // Where there are others to ask. Of few, one whose tasks come and go is to be left
-                // alone (`VAIN`).
+                // Among many workers, the searcher asks another one now. Among few, it keeps waiting,
+                // so that it finds out that the victim's tasks come and go (`VAIN`).
                 Some(Asked { victim, .. })
                     if shared.workers() > FEW && !shared.remote(victim).has_private() =>
                 {

@@ -30,8 +30,9 @@ pub(super) fn linger(worker: &Worker) -> bool {
     let_in
 }
 
-/// As [`linger`], where many workers that poll one count would slow down those who change it: the
-/// worker can be called as if it slept. Who has found more than it needs calls it.
+/// As [`linger`], for many workers: if all of them polled the count of searchers, they would slow
+/// down those that change it. A worker that stands by can be woken as if it slept. A searcher that
+/// has found more than it needs wakes it.
 pub(super) fn stand_by(worker: &Worker) -> bool {
     let shared = worker.shared();
     let limit = worker.time_to_next().unwrap_or(Duration::MAX);

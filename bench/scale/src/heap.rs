@@ -88,7 +88,8 @@ impl Free {
         let last = self.last(align, size);
         if *last != 0 {
             let block = *last;
-            // SAFETY: a free block of the heap, whose first word `put` has written.
+            // SAFETY: the list holds the addresses of free blocks of the heap, and `put` has written
+            // the first word of each. The caller has the lists to itself.
             *last = unsafe { ptr::with_exposed_provenance::<usize>(block).read() };
             return Some(block);
         }
