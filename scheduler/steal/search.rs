@@ -222,8 +222,8 @@ impl Searcher {
                         break false;
                     }
                 }
-                // Among many workers, the searcher asks another one now. Among few, it keeps waiting,
-                // so that it finds out that the victim's tasks come and go (`VAIN`).
+                // Among many workers, the searcher asks another one now. Among few, it keeps
+                // waiting, and so finds out that the victim's tasks come and go (`VAIN`).
                 Some(Asked { victim, .. })
                     if shared.workers() > FEW && !shared.remote(victim).has_private() =>
                 {
